@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers and the reference; at run time each is loaded by its first use
     from kerncap.api.arm import arm
+    from kerncap.api.blame import Blame, BlameOptions, blame
     from kerncap.api.capture import capture, seal_session
     from kerncap.api.compare import CompareResult, compare
     from kerncap.api.diff import DocumentDiff, ReproducerDiff, diff
@@ -75,14 +76,14 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     from kerncap.sanitizer.findings import Finding, LaunchReport
 
 __all__ = [
-    "ArmResult", "BackendUnavailable", "CaptureError", "CaptureOptions", "CaptureResult",
-    "CompareResult", "Divergence", "DivergeOptions", "DivergeSide", "DivergeTolerance", "DoctorReport",
-    "DocumentDiff", "EditOptions", "Exported", "Finding", "FormatError", "Keep", "KerncapError",
-    "KernelSummary", "LaunchReport", "LimitReport", "LiveOptions", "Minimized", "Packed",
+    "ArmResult", "BackendUnavailable", "Blame", "BlameOptions", "CaptureError", "CaptureOptions",
+    "CaptureResult", "CompareResult", "Divergence", "DivergeOptions", "DivergeSide", "DivergeTolerance",
+    "DoctorReport", "DocumentDiff", "EditOptions", "Exported", "Finding", "FormatError", "Keep",
+    "KerncapError", "KernelSummary", "LaunchReport", "LimitReport", "LiveOptions", "Minimized", "Packed",
     "ProfileResult", "ProveOptions", "ProveResult", "ReplayError", "ReplayOptions", "ReplayResult",
     "ReportPage", "Reproducer", "ReproducerDiff", "Run", "SanitizeOptions", "SanitizeResult",
     "SealedLaunch", "Selection", "StageResult", "Timing", "TuneOptions", "TuneResult", "UsageError",
-    "Verdict", "VerifyOptions", "VerifyResult", "arm", "capture", "compare", "diff", "diverge",
+    "Verdict", "VerifyOptions", "VerifyResult", "arm", "blame", "capture", "compare", "diff", "diverge",
     "doctor", "edit", "export", "from_core", "inspect", "limits", "list_kernels", "minimize", "pack",
     "profile", "prove", "replay", "report", "sanitize_call", "sanitize_command", "sanitize_reproducer",
     "sanitize_ttir", "seal_session", "tune", "unpack_file", "verify",
@@ -91,6 +92,7 @@ __all__ = [
 # module -> what of it is public; `a as b` is called b here.
 _PUBLIC = {
     "kerncap.api.arm": ("arm",),
+    "kerncap.api.blame": ("Blame", "BlameOptions", "blame"),
     "kerncap.api.capture": ("capture", "seal_session"),
     "kerncap.api.compare": ("CompareResult", "compare"),
     "kerncap.api.diff": ("DocumentDiff", "ReproducerDiff", "diff"),

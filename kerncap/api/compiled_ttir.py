@@ -84,15 +84,15 @@ def compile_source(
         folder = Path(name)
         module = folder / "kernel.py"
         module.write_text(text, encoding="utf-8")
-        job = _job(manifest, source.entry, module, target, folder / "result.json")
+        job = job_of(manifest, source.entry, module, target, folder / "result.json")
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        answer = _run(program, compiler, folder, target, str(reproducer.path.resolve()))
+        answer = run_compiler(program, compiler, folder, target, str(reproducer.path.resolve()))
     if "ttir" not in answer:
         raise BackendUnavailable("TTIR", f"{reproducer.path}: {one_line(str(answer.get('error')))}")
     return with_original_places(str(answer["ttir"]), str(module), source)
 
 
-def _job(manifest: schema.Manifest, entry: str, module: Path, target: str, result: Path) -> dict[str, Any]:
+def job_of(manifest: schema.Manifest, entry: str, module: Path, target: str, result: Path) -> dict[str, Any]:
     views = []
     for view in manifest.views:
         region = manifest.regions[view.region]
@@ -114,7 +114,7 @@ def _job(manifest: schema.Manifest, entry: str, module: Path, target: str, resul
     }
 
 
-def _run(program: Program, python: str, folder: Path, target: str, hidden: str) -> Mapping[str, Any]:
+def run_compiler(program: Program, python: str, folder: Path, target: str, hidden: str) -> Mapping[str, Any]:
     """What the child wrote: `ttir` or `error`. It can't read the reproducer."""
     script = env.triton_hook_folder() / "compile_source.py"
     words = (

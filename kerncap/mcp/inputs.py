@@ -138,6 +138,13 @@ class SanitizeProgram(Takes, frozen=True, kw_only=True):
     baseline: Annotated[str | None, _says("As for sanitize.")] = None
 
 
+class Blame(Takes, frozen=True, kw_only=True):
+    repro: Repro
+    candidate: Annotated[str | None, _says("A Python source to compile instead of the captured one.")] = None
+    exact: Annotated[bool, _says("Count any bit that an evaluated stage changes.")] = False
+    output: Annotated[str | None, _says("A new folder for a bug report.")] = None
+
+
 class Tune(Takes, frozen=True, kw_only=True):
     repros: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64, description="Reproducers.")]
     trials: Annotated[int, Meta(ge=1, le=200, description="Maximum number of configurations to run.")] = 12

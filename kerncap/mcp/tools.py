@@ -129,6 +129,13 @@ def _sanitize_program(given: inputs.SanitizeProgram, context: Context) -> list[s
     return ["sanitize", "--json", *options, "--", *given.command]
 
 
+def _blame(given: inputs.Blame, context: Context) -> list[str]:
+    candidate = _file(given.candidate, "candidate", context)
+    output = _file(given.output, "output", context)
+    options = _options(candidate=candidate, exact=given.exact, output=output, python=context.python)
+    return ["blame", "--json", *options, _repro(given.repro, context)]
+
+
 def _tune(given: inputs.Tune, context: Context) -> list[str]:
     repros = [_repro(each, context) for each in given.repros]
     options = _options(trials=given.trials, time=given.seconds, python=context.python)
@@ -211,6 +218,8 @@ TOOLS = (
          inputs.Sanitize, "sanitize", _sanitize, read_only=True),
     Tool("sanitize_program", _RUNS + "Check each of its Triton launches as sanitize does.",
          inputs.SanitizeProgram, "sanitize", _sanitize_program, destructive=True, open_world=True),
+    Tool("blame", "Find the stage of a Triton kernel's compilation that makes its result wrong: source, "
+         "TTIR, TTGIR, PTX or image, and the MLIR pass.", inputs.Blame, "blame", _blame, 1800),
     Tool("tune", "Find the fastest configuration that gives the right result.",
          inputs.Tune, "tune", _tune, 3600),
     Tool("diverge", "Run two programs, which may do anything, or one twice, and name the first Triton launch "

@@ -50,6 +50,19 @@ def not_tiles(operation: Operation, values: list[Value]) -> Unknown:
     raise Incomplete(f"{where(operation)} has an operand that is not a number")
 
 
+def _same_values(plan: Plan, operation: Operation) -> Step:
+    """Of TTGIR: which thread holds an element is nothing that its value depends on."""
+    operand, result = operation.operands[0], operation.results[0]
+
+    def step(m: Machine) -> None:
+        m.env[result] = m.env[operand]
+
+    return step
+
+
+STEPS["ttg.convert_layout"] = _same_values
+
+
 # --- element by element ------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from kerncap.api.verify.own_engine import engine_of
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.api.verify.wider import derive_wide, multiplies_in_tf32, reduces
 from kerncap.errors import KerncapError
+from kerncap.format.schema import Manifest
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import FLOATS, errors, errors_against, values
 from kerncap.replay.outcome import Outcome
@@ -84,26 +85,31 @@ def stage(case: Case) -> StageResult:
 
 def limits(case: Case, view: int) -> tuple[Limits, int]:
     """(view, rtol, atol / largest value) by the rule of this stage, and the length of what is added up."""
-    manifest = case.engine.manifest
     text = case.reproducer.source_text() or ""
-    dtype = manifest.views[view].dtype
-    unit = _UNIT[dtype]
-    length = _length(case, text)
-    dtypes = {v.dtype for v in manifest.views}
-    adds = unit if dtype == "float64" else _UNIT["float32"]  # Triton adds narrower types up in float32
-    if "float32" in dtypes and multiplies_in_tf32(text) and case.engine.choice.launcher != "interpreter":
-        adds = _TF32
+    on_device = case.engine.choice.launcher != "interpreter"
+    rtol, atol, length = rounding_limits(case.engine.manifest, text, view, on_device)
     tolerance = case.options.tolerance
-    rtol = _ROUNDINGS * unit if tolerance.rtol is None else tolerance.rtol
-    atol = _LAMBDA * math.sqrt(length) * adds if tolerance.atol is None else tolerance.atol
+    rtol = rtol if tolerance.rtol is None else tolerance.rtol
+    atol = atol if tolerance.atol is None else tolerance.atol
     return (view, rtol, atol), length
 
 
-def _length(case: Case, text: str) -> int:
+def rounding_limits(manifest: Manifest, text: str, view: int, on_device: bool) -> tuple[float, float, int]:
+    """How far rounding may move a view's values, as shares of the value and of the largest one; the length
+    of what is added up by the source ``text``. ``on_device``: products may be rounded to TF32."""
+    dtype = manifest.views[view].dtype
+    unit, length = _UNIT[dtype], _length(manifest, text)
+    adds = unit if dtype == "float64" else _UNIT["float32"]  # Triton adds narrower types up in float32
+    if on_device and "float32" in {v.dtype for v in manifest.views} and multiplies_in_tf32(text):
+        adds = _TF32
+    return _ROUNDINGS * unit, _LAMBDA * math.sqrt(length) * adds, length
+
+
+def _length(manifest: Manifest, text: str) -> int:
     """The longest dimension of a floating-point tensor, if anything is added up at all."""
     if text and not reduces(text):
         return 1
-    shapes = [v.shape for v in case.engine.manifest.views if v.dtype.startswith(FLOATS)]
+    shapes = [v.shape for v in manifest.views if v.dtype.startswith(FLOATS)]
     return max((length for shape in shapes for length in shape), default=1)
 
 

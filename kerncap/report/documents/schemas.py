@@ -28,6 +28,7 @@ DOCUMENTS = {
     "verify": "replay:VerifyDocument",
     "verify-corpus": "replay:VerifyCorpusDocument",
     "prove": "replay:ProveDocument",
+    "blame": "blame:BlameDocument",
     "profile": "measurements:ProfileDocument",
     "tune": "measurements:TuneDocument",
     "sanitize": "sanitize:SanitizeDocument",

@@ -34,6 +34,7 @@ MORE = {
     "slice": "slice {range} 0 -o {out}/sliced",
     "from-core": "from-core {core}",
     "edit": "replay {0} --once",
+    "blame": "blame {0}",
     "until-fail": "replay {0} --until-fail 2",
 }
 PROGRAMS = {
@@ -139,7 +140,7 @@ def test_no_module_of_any_tool_of_mcp_runs(marks: Marks, script: Path, tmp_path:
         ("doctor", {}), ("list", {"command": program}), ("inspect", {"repro": one}),
         ("from_core", {"core": "core.nvcudmp"}),
         ("capture", {"command": program, "output": "captured"}), ("replay", {"repro": one}),
-        ("verify", {"repro": one}), ("prove", {"a": one, "b": one}),
+        ("verify", {"repro": one}), ("prove", {"a": one, "b": one}), ("blame", {"repro": one}),
         ("sanitize", {"repro": one}), ("sanitize_program", {"command": program}),
         ("tune", {"repros": [one], "trials": 2}), ("diverge", {"command": program}),
         ("diff", {"a": one, "b": two}), ("minimize", {"repro": one, "output": "small"}),

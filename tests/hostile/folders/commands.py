@@ -57,6 +57,7 @@ HEAVY = {
     "prove": "prove {0} {0}",
     "sanitize": "sanitize {0}",
     "sanitize-sarif": "sanitize {0} --sarif {out}/made.sarif",
+    "blame": "blame {0} -o {out}/made",
     "doctor": "doctor",
     PYTEST: PYTEST + " --kerncap={0} -p no:cacheprovider -p no:hypothesispytest",
 }

@@ -36,6 +36,7 @@ FULL: dict[str, dict[str, Any]] = {
     "prove": {"a": ".", "b": ".", "launch": ".", "same": {"x": "y"}, "result": {"out": "y"}, "then": ["."]},
     "sanitize": {"repro": "r", "checks": "oob", "bounds": "view", "baseline": "old.sarif"},
     "sanitize_program": {"command": ["python", "run.py"], "checks": "race", "baseline": "old.sarif"},
+    "blame": {"repro": "r", "candidate": "c.py", "exact": True, "output": "o"},
     "tune": {"repros": ["r"], "trials": 3, "seconds": 5},
     "diverge": {
         "command": ["python", "a.py", "--trust"], "other": ["python", "b.py"], "env": {"A": "--trust"},
@@ -90,7 +91,8 @@ def test_no_path_leads_out(tool: Tool, path: str, context: Context) -> None:
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    [("replay", "candidate"), ("verify", "reference"), ("pack", "output"), ("capture", "output"),
+    [("replay", "candidate"), ("verify", "reference"), ("blame", "candidate"),
+     ("blame", "output"), ("pack", "output"), ("capture", "output"),
      ("minimize", "output"), ("unpack", "output"), ("unpack", "archive"), ("diff", "a"), ("diff", "b"),
      ("from_core", "core"), ("from_core", "exe"),
      ("prove", "a"), ("prove", "b"), ("prove", "launch"), ("prove", "then"),

@@ -8,7 +8,7 @@ import threading
 import warnings
 import weakref
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from .. import generations
 from . import targets
@@ -150,6 +150,35 @@ def compile_source(source: Any, options: Any, target: Any) -> str:
         module = stages["ttir"](module, {})
     # `str` is the printed form with locations; a module must not outlive its context.
     return str(module)
+
+
+def every_stage(fn: Any, bound: Bound, target: Any, keep: Callable[[str, str], None]) -> None:
+    """Compile as far as text goes; ``keep`` gets "source", "ttir", … and then the text after it.
+
+    What Triton's own MLIR_ENABLE_DUMP prints meanwhile is about the stage that is kept next. Raises what
+    Triton raises.
+    """
+    from triton._C.libtriton import ir
+    from triton.compiler.compiler import make_backend
+
+    backend: Any = make_backend(target)
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    options = bound.options
+    implementation = backend.get_codegen_implementation(options)
+    source = _source(fn, bound)
+    stages: Dict[str, Any] = {}
+    metadata = {"target": target, **getattr(options, "__dict__", {})}
+    with _lock, targets.as_current(target), _with_line_info(), _name_that_compiles(fn):
+        module = source.make_ir(target, options, implementation, backend.get_module_map(), context)
+        keep("source", str(module))
+        backend.add_stages(stages, options, source.language)
+        for name, stage in stages.items():
+            if name in ("cubin", "hsaco"):
+                break
+            module = stage(module, metadata)
+            keep(name, str(module))
 
 
 @contextmanager

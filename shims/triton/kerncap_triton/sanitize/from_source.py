@@ -4,7 +4,8 @@
 
 JOB is a JSON file: `module` (a .py file), `entry`, `arguments` ([{name, value}], each `value` as in a
 manifest), `views` (of the manifest, each with its `address` and `region_bytes`), `options` ({name: value}),
-`target` ("cuda:90"), `result` (the file to write). The result is {"ttir": text} or {"error": one line}. This
+`target` ("cuda:90"), `result` (the file to write). The result is {"ttir": text} or {"error": one line}. With
+`stages`, a folder, every stage goes there as `NAME.txt`, and what MLIR's passes print as `NAME.passes`. This
 imports the module, which runs its top level: who starts it has asked. Tensors are stand-ins: the compiler
 asks for no more than their dtype and address.
 """
@@ -71,7 +72,10 @@ def main(path: str) -> None:
     with open(path, encoding="utf-8") as file:
         job: Dict[str, Any] = json.load(file)
     try:
-        answer = {"ttir": compile_job(job)}
+        answer = {
+            "ttir": compile_job(job),
+            "triton": str(getattr(sys.modules.get("triton"), "__version__", "")),
+        }
     except Refused as error:
         answer = {"error": str(error)}
     except BaseException as error:  # SystemExit too: the module may call it
@@ -85,6 +89,8 @@ def main(path: str) -> None:
 def compile_job(job: Dict[str, Any]) -> str:
     """Optimised TTIR. Raises Refused, or what Triton raises."""
     os.environ.pop("TRITON_INTERPRET", None)  # Triton reads it when it is imported
+    if "stages" in job:
+        os.environ["MLIR_ENABLE_DUMP"] = "1"
     import triton  # noqa: F401
 
     from . import compilation, targets
@@ -102,7 +108,42 @@ def compile_job(job: Dict[str, Any]) -> str:
     bound = compilation.bind(
         function, (), {**arguments, **_options(build, job["options"], arguments)}, target
     )
+    if "stages" in job:
+        _write_stages(function, bound, target, job["stages"])
+        return ""
     return compilation.ttir(function, bound, target)
+
+
+def _write_stages(function: Any, bound: Any, target: Any, folder: str) -> None:
+    """Each file is there as soon as its stage has ended: a compiler that dies leaves those before."""
+    from . import compilation
+
+    names = ["source", "ttir", "ttgir", "llir", "ptx"]
+    number = 0
+    said = os.dup(2)
+
+    def listen() -> None:
+        name = names[number] if number < len(names) else "rest"
+        out = os.open(os.path.join(folder, name + ".passes"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(out, 2)
+        os.close(out)
+
+    def keep(name: str, text: str) -> None:
+        nonlocal number
+        names[number : number + 1] = [name]
+        with open(os.path.join(folder, name + ".txt"), "w", encoding="utf-8") as file:
+            file.write(text)
+        number += 1
+        listen()
+
+    sys.stderr.flush()
+    listen()
+    try:
+        compilation.every_stage(function, bound, target, keep)
+    finally:
+        sys.stderr.flush()
+        os.dup2(said, 2)
+        os.close(said)
 
 
 def _options(build: _Builder, given: Dict[str, Any], arguments: Dict[str, Any]) -> Dict[str, Any]:

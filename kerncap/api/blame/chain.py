@@ -1,0 +1,217 @@
+"""The stages of one Triton in order, each compared with the one before and with the application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kerncap.api.blame.blame_result import Guilty, Run, Stage
+from kerncap.api.blame.compiled_stages import CompiledStages, compile_stages
+from kerncap.api.blame.evaluation import GuiltyPass, NotEvaluated, evaluated, guilty_pass
+from kerncap.api.blame.on_device import OnDevice
+from kerncap.api.blame.outputs import Limits, Outputs, compare, compared_views, of_application
+from kerncap.api.replay import ReplayOptions, load_candidate, opened
+from kerncap.api.verify.numerics_stage import rounding_limits
+from kerncap.errors import BackendUnavailable, KerncapError, ReplayError
+from kerncap.format import Reproducer
+from kerncap.log import one_line
+from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.judge_requests import FLOATS, values
+from kerncap.sanitizer.sources.reproducer import target_of
+
+if TYPE_CHECKING:
+    from kerncap.api.blame import BlameOptions
+
+SOURCE, FRONT = "source", "TTIR before its passes"
+_EVALUATED = {"source": FRONT, "ttir": "TTIR", "ttgir": "TTGIR"}
+_TRITON = "Triton, https://github.com/triton-lang/triton/issues"
+_NVIDIA = "NVIDIA (ptxas), https://developer.nvidia.com/bugs"
+_OWN = "the author of the kernel"
+_LLVM = "LLIR"
+
+
+class _Failed(Exception):
+    """A stage that ends with an error of its own."""
+
+
+class Chain:
+    """Runs the stages of a source with one Python's Triton."""
+
+    def __init__(self, reproducer: Reproducer, text: str, python: str | None, options: BlameOptions) -> None:
+        self._reproducer, self._manifest = reproducer, reproducer.manifest
+        self._text, self._python, self._options = text, python, options
+        self._target = target_of(self._manifest.device)
+        self._stages: list[Stage] = []
+        self._last: Outputs | None = None
+        self._last_on_device = False
+        self._guilty: Guilty | None = None
+        self._application: Outputs | None = None
+        if self._manifest.oracle.kind not in ("fault", "timeout"):
+            self._application = of_application(reproducer)
+        self._host, self._device = (self._limits(on_device) for on_device in (False, True))
+
+    def _limits(self, on_device: bool) -> Limits:
+        return {
+            view: rounding_limits(self._manifest, self._text, view, on_device)[:2]
+            for view in compared_views(self._manifest)
+            if self._manifest.views[view].dtype.startswith(FLOATS[:2])
+            and not self._manifest.views[view].dtype.startswith("float8")
+        }
+
+    def run(self) -> Run:
+        self._add(SOURCE, "Triton's interpreter", self._interpreted)
+        compiled = self._compiled()
+        for stage, name in _EVALUATED.items():
+            self._evaluated(compiled, stage, name)
+        if self._stages[-1].ended != "failed":
+            self._later(compiled)
+        last = next((one for one in reversed(self._stages) if one.application is not None), None)
+        unlike = last is not None and last.application is not None and last.application.result == "differs"
+        if self._guilty is None and unlike:
+            self._guilty = self._of_source()
+        return Run(
+            compiled.python, compiled.triton, tuple(self._stages), self._guilty,
+            self._open(last) if unlike and self._guilty is None else "",
+        )  # fmt: skip
+
+    # --- stages ------------------------------------------------------------------------------------
+
+    def _interpreted(self) -> Outputs:
+        with_file = ReplayOptions(
+            engine="interpreter", device="cpu", python=self._python, timeout_s=self._options.timeout_s,
+            candidate=self._options.candidate,
+        )  # fmt: skip
+        try:
+            with opened(self._reproducer.path, with_file) as (_, engine, copy):
+                which = ORIGINAL if copy is None else CANDIDATE
+                if copy is not None and (refused := load_candidate(engine, copy.path)) is not None:
+                    raise NotEvaluated(one_line(refused.summary))
+                engine.restore()
+                outcome = engine.launch(which)
+                if not outcome.ok:
+                    raise NotEvaluated(one_line(f"{outcome.status}: {outcome.message}"))
+                return {view: values(engine, view) for view in compared_views(self._manifest)}
+        except (BackendUnavailable, ReplayError) as error:
+            raise NotEvaluated(one_line(str(error))) from error
+
+    def _compiled(self) -> CompiledStages:
+        try:
+            return compile_stages(self._reproducer, self._target, self._text, self._python)
+        except KerncapError as error:
+            return CompiledStages(self._python or "", "", error=one_line(str(error)))
+
+    def _evaluated(self, compiled: CompiledStages, stage: str, name: str) -> None:
+        how = f"evaluated, for {self._target}"
+        if stage not in compiled.texts:
+            self._missing(compiled, stage, name, how)
+            return
+        right = self._last
+        text = compiled.texts[stage]
+        self._add(name, how, lambda: evaluated(self._reproducer, text, self._target))
+        guilty = self._guilty
+        if guilty is None or guilty.stage != name or right is None or guilty.passes:
+            return
+        found = guilty_pass(
+            self._reproducer, self._target, compiled.states[stage], text, right, self._between(False)
+        )
+        if found is not None:
+            self._guilty = _of_pass(guilty, found, stage)
+        elif stage == "source":
+            self._guilty = Guilty(
+                name, guilty.what, (), guilty.place, _TRITON, ("source.py", self._text), ("source.ttir", text)
+            )
+
+    def _missing(self, compiled: CompiledStages, stage: str, name: str, how: str) -> None:
+        if stage == compiled.failed and not any(one.ended == "failed" for one in self._stages):
+            at = f" in {compiled.last_pass}" if compiled.last_pass else ""
+            self._stages.append(Stage(name, how, "failed", f"does not compile{at}: {compiled.error}"))
+            if self._guilty is None:
+                self._guilty = self._of_failure(compiled, stage, name, at)
+            return
+        why = f"{compiled.failed} does not compile" if compiled.failed else compiled.error
+        self._stages.append(Stage(name, how, "not run", why or "Triton makes no such stage for this target"))
+
+    def _later(self, compiled: CompiledStages) -> None:
+        for stage, name in (("llir", _LLVM), ("ptx", "PTX")):
+            if stage == compiled.failed:
+                self._missing(compiled, stage, name, "compiled")
+                return
+        self._stages.append(Stage(_LLVM, "", "not run", "there is no evaluator of GPU code in LLVM's IR"))
+        device = OnDevice(self._reproducer, self._python, self._options)
+        for name, how, run in device.stages():
+            self._add(name, how, run, on_device=True, varies=lambda: device.varies)
+
+    def _add(
+        self, name: str, how: str, run: Callable[[], Outputs], on_device: bool = False,
+        varies: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        try:
+            now = run()
+        except NotEvaluated as error:
+            self._stages.append(Stage(name, how, "not run", str(error)))
+            return
+        limits = self._between(on_device)
+        before = None if self._last is None else compare(self._manifest, self._last, now, limits)
+        captured_there = self._manifest.device.kind != "cpu"
+        application = None
+        if self._application is not None:
+            to_application = self._device if on_device or captured_there else self._host
+            application = compare(self._manifest, self._application, now, to_application)
+        self._stages.append(Stage(name, how, "ran", "", before, application, varies()))
+        if before is not None and before.result == "differs" and self._guilty is None:
+            self._guilty = self._of_stage(name, before.place)
+        self._last, self._last_on_device = now, on_device
+
+    def _between(self, on_device: bool) -> Limits:
+        if on_device or self._last_on_device:
+            return self._device
+        return {} if self._options.exact else self._host
+
+    # --- guilt -------------------------------------------------------------------------------------
+
+    def _of_stage(self, name: str, place: str) -> Guilty:
+        before = [one.name for one in self._stages if one.ended == "ran"][-2]
+        to = _TRITON
+        if name.startswith("PTX") and before.startswith("PTX") or name == "captured image":
+            to = _NVIDIA
+        return Guilty(name, f"{name} differs from {before}: {place}", (), place, to)
+
+    def _of_failure(self, compiled: CompiledStages, stage: str, name: str, at: str) -> Guilty:
+        given = "source.py", self._text
+        if compiled.texts:
+            before, text = list(compiled.texts.items())[-1]
+            given = "before.ttir" if before == "source" else f"before.{before}", text
+        to = _OWN if stage == "source" else _TRITON
+        what = f"{name} does not compile{at}: {compiled.error}"
+        return Guilty(name, what, (compiled.last_pass,) if at else (), "", to, given)
+
+    def _of_source(self) -> Guilty | None:
+        """All stages agree, and none with the application, which had a source only, or another one."""
+        first = next((one for one in self._stages if one.ended == "ran"), None)
+        host = self._manifest.device.kind == "cpu" or self._options.candidate is not None
+        if not host or first is None or first.name != SOURCE or first.application is None:
+            return None
+        if first.application.result != "differs":
+            return None
+        place = first.application.place
+        what = f"the source does not give the application's result, at no stage: {place}"
+        return Guilty(SOURCE, what, (), place, _OWN, ("source.py", self._text))
+
+    def _open(self, last: Stage | None) -> str:
+        assert last is not None and last.application is not None
+        after = [one.name for one in self._stages[self._stages.index(last) + 1 :] if one.ended == "not run"]
+        between = f"what follows {last.name} ({', '.join(after)})" if after else "the application's own run"
+        return (
+            f"{last.name} is as all stages before it, and the application's result differs: "
+            f"{last.application.place}; {between} was not run here or does not show it"
+        )
+
+
+def _of_pass(guilty: Guilty, found: GuiltyPass, stage: str) -> Guilty:
+    suffix = "ttgir" if stage == "ttgir" else "ttir"
+    passes = " or ".join(found.passes)
+    return Guilty(
+        guilty.stage, f"{guilty.stage}: the pass {passes} changes the result: {found.comparison.place}",
+        found.passes, found.comparison.place, _TRITON, (f"before.{suffix}", found.before),
+        (f"after.{suffix}", found.after),
+    )  # fmt: skip

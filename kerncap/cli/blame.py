@@ -1,0 +1,66 @@
+"""``kerncap blame REPRO``: the stage of the compilation that brings a difference in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from kerncap.cli.paths import OUTPUT_FOLDER, PATH
+from kerncap.cli.strict import strict_option
+from kerncap.exit_status import exit_status
+
+
+@click.command("blame")
+@click.argument("reproducer", type=PATH, metavar="REPRO")
+@click.option(
+    "--candidate", type=PATH, metavar="FILE", help="Compile this source instead of the captured one."
+)
+@click.option(
+    "--python", "pythons", metavar="PATH", multiple=True,
+    help="Python with triton. Repeatable, to compare versions in this order.",
+)  # fmt: skip
+@click.option(
+    "--device", default="auto", show_default=True, metavar="auto|cuda:N", help="GPU for PTX and the image."
+)
+@click.option("--exact", is_flag=True, help="Count any bit that an evaluated stage changes, not only errors.")
+@click.option(
+    "-o", "--output", type=OUTPUT_FOLDER, metavar="FOLDER", help="Write a bug report into this new folder."
+)
+@click.option(
+    "--timeout", "timeout_s", type=float, default=60.0, show_default=True, metavar="S",
+    help="Limit for one launch, in seconds.",
+)  # fmt: skip
+@click.option("--trust", is_flag=True, help="Run a reproducer that was not captured here; remembered.")
+@strict_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(
+    reproducer: Path,
+    candidate: Path | None,
+    pythons: tuple[str, ...],
+    device: str,
+    exact: bool,
+    output: Path | None,
+    timeout_s: float,
+    trust: bool,
+    as_json: bool,
+) -> int:
+    """Find the stage of a Triton kernel's compilation that makes its result wrong.
+
+    Runs the source in Triton's interpreter, evaluates TTIR and TTGIR, and on a GPU runs the PTX at each level
+    of ptxas and the captured image. The first stage that differs from the one before is named, with the MLIR
+    pass in it. A stage that can't be run says why.
+
+    The last line is "Result: PASS ..." if no stage differs, "Result: FAIL ..." or "Result: UNDECIDED ...".
+    """
+    from kerncap.api.blame import BlameOptions, blame
+    from kerncap.report.blame_text import render
+
+    options = BlameOptions(
+        candidate=candidate, pythons=pythons, device=device, exact=exact, trust=trust, timeout_s=timeout_s,
+        output=output,
+    )  # fmt: skip
+    found = blame(reproducer, options)
+    click.echo(json.dumps(found.as_dict(), indent=2) if as_json else render(found))
+    return exit_status(found.answer)
