@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 
 from kerncap.api.report import report
+from tests.chromium import chromium
 
 OpenPage = Callable[..., "Opened"]
 
@@ -67,16 +66,8 @@ class Opened:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no chromium here")
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    # As root, a container's usual user, Chromium refuses to run in its sandbox.
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=arguments)
+    with chromium() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture
