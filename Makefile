@@ -57,6 +57,10 @@ shims: $(STAMP) ## rebuild the native shims after an edit; `kerncap` of this che
 amd-gpu: $(STAMP) ## ROCm 6 and an emulated AMD GPU in build/amd-gpu (some 300 MB), for the tests of HIP (ROCM=7: also ROCm 7)
 	@PATH="$(abspath $(BIN)):$$PATH" bash tools/amd_gpu.sh
 
+.PHONY: viewer
+viewer: $(STAMP) ## the page of `kerncap view`: one file, kerncap/viewer/page.html, for any web server or disk
+	@PATH="$(abspath $(BIN)):$$PATH" bash tools/viewer.sh
+
 .PHONY: demo
 demo: $(STAMP) ## capture a launch from a sample, replay it, verify it, prove its memory accesses
 	@PATH="$(abspath $(BIN)):$$PATH" bash tools/demo.sh
@@ -76,6 +80,10 @@ test-all: $(STAMP) ## everything that needs no GPU, with a seeded slice of each 
 .PHONY: test-sanitized
 test-sanitized: $(STAMP) ## the native tests and whole captures again under ThreadSanitizer and AddressSanitizer
 	@$(PYTEST) -m sanitized $(PYTEST_ARGS) tests/native tests/integration/cuda
+
+.PHONY: test-viewer
+test-viewer: viewer ## the viewer: its reader by golden and hostile files, its page in Chromium and Firefox
+	@$(PYTEST) $(PYTEST_ARGS) tests/viewer
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## the campaigns whole: properties with many examples, fuzz targets (FUZZ_SECONDS)

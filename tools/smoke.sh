@@ -52,6 +52,8 @@ done
 # What is given away is made of files beside the code: templates, styles, scripts.
 run kerncap report "$root/tests/golden/v1.3" -o report.html
 grep -q 'Content-Security-Policy' report.html
+run kerncap view -o viewer.html
+grep -q 'Content-Security-Policy' viewer.html
 run kerncap export "$root/tests/golden/v1.1" --as cmake -o project
 [[ -s project/CMakeLists.txt && -s project/main.cpp ]]
 run kerncap diff "$root/tests/golden/v1.2" "$root/tests/golden/v1.2"

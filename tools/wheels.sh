@@ -15,6 +15,7 @@ if [[ ${BUILD:-} == here ]]; then
     alone=(flock --close build/shims.lock) # as tools/shims.sh
     PATH="$(cd "$(dirname "$python")" && pwd):$PATH" # ninja
 fi
+PATH="$(cd "$(dirname "$python")" && pwd):$PATH" bash tools/viewer.sh # both hold its page
 tag=py3-none-manylinux_2_28_$(uname -m)
 rm -f "$folder"/kerncap-*.whl
 "${alone[@]}" "$python" -m pip wheel --quiet --no-deps --wheel-dir "$folder" --config-settings "wheel.tags=$tag" "${here[@]}" .

@@ -41,6 +41,7 @@ COMMANDS = {
     "unpack": "Unpack the folder of a packed reproducer.",
     "export": "Export a reproducer as a project that runs without kerncap.",
     "report": "Make an HTML page of a reproducer.",
+    "view": "Open reproducers in a viewer in the browser.",
     "seal": "Recover the launches of a session that was killed.",
     "doctor": "Report what works on this machine, or in a program, and what is missing.",
     "schema": "Print the JSON Schema of a command's --json.",
