@@ -47,6 +47,9 @@ class OnDevice:
             why = f"the launch was captured on {'the CPU' if kind == 'cpu' else kind}"
             yield "PTX", "", lambda: _refuse(why)
             return
+        if self._options.device is None:
+            yield "PTX", "", lambda: _refuse("--device auto runs it, and the captured image, on a GPU")
+            return
         ptx = self._reproducer.code("ptx")
         how = "on the GPU"
         with contextlib.ExitStack() as stack:
@@ -68,7 +71,7 @@ class OnDevice:
             raise NotEvaluated(self._problem)
         asked = ReplayOptions(
             engine="binary",
-            device=self._options.device,
+            device=self._options.device or "auto",
             python=self._python,
             timeout_s=self._options.timeout_s,
         )

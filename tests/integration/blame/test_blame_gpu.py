@@ -22,7 +22,7 @@ def captured(kerncap: CommandLine, python: Path | str) -> Path:
 
 
 def blamed(kerncap: CommandLine, path: Path) -> dict[str, Any]:
-    [run] = kerncap("blame", "--json", path).document["runs"]
+    [run] = kerncap("blame", "--json", "--device", "auto", path).document["runs"]
     return dict(run)
 
 
