@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,14 @@ from kerncap import scratch
 from kerncap.api.inspect import inspect
 from kerncap.api.output_place import beside
 from kerncap.api.pack.shareable import shareable
-from kerncap.errors import KerncapError, UsageError
-from kerncap.format import Reproducer
+from kerncap.api.range_flow import inspect_range
+from kerncap.api.range_limits import range_limits
+from kerncap.errors import BackendUnavailable, KerncapError, UsageError
+from kerncap.format import LaunchRange, Reproducer
+from kerncap.format.launch_range import is_range
 from kerncap.format.private import Finding, Scrubber
 from kerncap.regular_file import read_regular
-from kerncap.report.html import Material, render
+from kerncap.report.html import Material, range_page, render
 from kerncap.report.html.results import checked, told
 from kerncap.whole_files import write
 
@@ -60,7 +64,7 @@ def report(
     keep_private: Collection[str] = (),
     sanitize: bool = True,
 ) -> Report:
-    """Write the page of the reproducer at ``path``; all digests are checked on the way.
+    """Write the page of the reproducer or range at ``path``; all digests are checked on the way.
 
     ``output``: by default the folder's name with ``.html`` in the working directory; a page that is there is
     replaced. ``results``: files with what other commands print with ``--json`` (verify, replay, replay
@@ -70,10 +74,15 @@ def report(
     KerncapError.
     """
     path = Path(path)
+    of_range = is_range(path)
+    if of_range and results:
+        raise UsageError("--with: for one launch; `kerncap slice` makes a reproducer of one")
     folder = path.resolve().name
     target = beside(path, output, f"{folder}.html")
     if target.suffix.lower() not in _SUFFIXES:
         raise UsageError(f"{target}: a report is an HTML page; give it a name that ends with .html")
+    if of_range:
+        return _range(path, target, folder, keep_private)
     with (
         scratch.folder("report") as made,
         shareable(path, keep_private, made.path, Reproducer.open) as shared,
@@ -94,6 +103,21 @@ def report(
         target, len(page), reproducer.manifest.kernel.name, tuple(documents), tuple(material.left_out),
         findings,
     )  # fmt: skip
+
+
+def _range(path: Path, target: Path, folder: str, keep_private: Collection[str]) -> Report:
+    """The page of a range."""
+    with (
+        scratch.folder("report") as made,
+        shareable(path, keep_private, made.path, LaunchRange.open) as shared,
+    ):
+        facts, limits = inspect_range(shared.reproducer.path), None
+        with contextlib.suppress(BackendUnavailable):  # the notes of `inspect` say why
+            limits = range_limits(shared.reproducer.path).as_dict()
+        page = range_page.render(facts, limits, folder)
+        kernel, findings = shared.reproducer.stem, shared.findings
+    write(target, page)
+    return Report(target, len(page), kernel, (), (), findings)
 
 
 def _read_results(reproducer: Reproducer, files: Sequence[Path | str]) -> Results:

@@ -159,7 +159,7 @@ class Chain:
             application = compare(self._manifest, self._application, now, to_application)
         self._stages.append(Stage(name, how, "ran", "", before, application, varies()))
         if before is not None and before.result == "differs" and self._guilty is None:
-            self._guilty = self._of_stage(name, before.place)
+            self._guilty = self._of_stage(name, before.place, varies())
         self._last, self._last_on_device = now, on_device
 
     def _between(self, on_device: bool) -> Limits:
@@ -169,8 +169,11 @@ class Chain:
 
     # --- guilt -------------------------------------------------------------------------------------
 
-    def _of_stage(self, name: str, place: str) -> Guilty:
+    def _of_stage(self, name: str, place: str, varies: bool) -> Guilty:
         before = [one.name for one in self._stages if one.ended == "ran"][-2]
+        if varies:
+            why = "the kernel races, or needs its programs in an order; `kerncap sanitize` checks for races"
+            return Guilty(name, f"{name} varies from run to run: {why}; {place}", (), place, _OWN)
         to = _TRITON
         if name.startswith("PTX") and before.startswith("PTX") or name == "captured image":
             to = _NVIDIA

@@ -63,6 +63,16 @@ def test_limits_say_what_fusion_saves(kerncap: CommandLine, mlp: Path) -> None:
     assert "0 to 2 (rms_norm, matmul, swiglu)     24,704        6,144   12,288               2" in text, text
 
 
+def test_the_report_draws_what_flows(kerncap: CommandLine, mlp: Path) -> None:
+    document = kerncap("report", "--json", mlp, "-o", "r.html").document
+    page = (kerncap.folder / "r.html").read_text()
+    assert document["size_bytes"] == len(page.encode()) and document["written"]
+    assert page.count('<path class="flow"') == 2 and page.count("<circle ") == 3
+    assert "1 to 2: 4,096 bytes (matmul to swiglu)" in page and "What fusion would save" in page
+    refused = kerncap("report", mlp, "-o", "s.html", "--with", "r.json")
+    assert refused.status == 2 and "kerncap slice" in refused.stderr, refused.stderr
+
+
 def test_a_candidate_is_judged_at_its_launch(kerncap: CommandLine, mlp: Path) -> None:
     sliced = kerncap("slice", "--json", mlp, "2", "-o", "sliced").document["path"]
     [source] = (kerncap.folder / sliced / "source").glob("*.py")
@@ -150,7 +160,6 @@ def test_what_takes_one_launch_refuses_a_range(kerncap: CommandLine, mlp: Path) 
     for command in (
         ("diff", mlp),
         ("tune",),
-        ("report",),
         ("export", "--as", "script"),
     ):
         done = kerncap(*command, mlp)
