@@ -1,4 +1,4 @@
-"""The stand-in driver with the kernels of rig_kernels.cpp, for the files that replay on it."""
+"""Nurseries that all tests share; the stand-in driver with the kernels of rig_kernels.cpp."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared_nurseries import own_nurseries, shared_nurseries
+
 from . import rig
+
+__all__ = ["own_kernels", "own_nurseries", "shared_nurseries", "stand_in"]
 
 
 @pytest.fixture(scope="session")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from kerncap.format import Reproducer
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, Engine
 from kerncap.replay.measure_write_set import measure
-from kerncap.replay.pool import Pool
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict
+from tests.shared_nurseries import pool
 
 from .build import HEADER, Launch
 
@@ -48,13 +46,5 @@ class Resident:
 @contextmanager
 def resident(launch: Launch, folder: Path) -> Iterator[Resident]:
     path = launch.seal(folder)
-    with Reproducer.open(path) as reproducer, Engine(reproducer, shared=_pool()) as engine:
+    with Reproducer.open(path) as reproducer, Engine(reproducer, shared=pool()) as engine:
         yield Resident(engine, measure(engine), folder)
-
-
-@cache
-def _pool() -> Pool:
-    """For all tests: their workers are forks of one process that has imported torch."""
-    pool = Pool()
-    atexit.register(pool.close)
-    return pool

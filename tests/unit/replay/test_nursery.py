@@ -31,7 +31,7 @@ from kerncap.replay.pool import Pool
 
 from . import native
 
-pytestmark = pytest.mark.usefixtures("stand_in")
+pytestmark = pytest.mark.usefixtures("stand_in", "own_nurseries")
 CHOICE = Choice(sys.executable, "native", "cuda", 0)
 
 

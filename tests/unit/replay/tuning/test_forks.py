@@ -8,6 +8,8 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 from kerncap.format import Reproducer
 from kerncap.replay.nursery import Nursery
 from kerncap.replay.pool import Asked, Pool
@@ -19,6 +21,8 @@ from kerncap.replay.worker.compile_messages import Compilation, CompilationEnded
 from kerncap.replay.worker.protocol import Config
 from kerncap.replay.worker_process import bury
 from tests.unit.replay.build import add
+
+pytestmark = pytest.mark.usefixtures("own_nurseries")
 
 
 def parent_of(pid: int) -> int:
