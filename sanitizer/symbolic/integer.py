@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import ceil, floor
 
 from kerncap.sanitizer.symbolic.implications import FactStore
 from kerncap.sanitizer.symbolic.interval import is_empty
@@ -108,18 +107,20 @@ class System:
             except PivotLimit:
                 gave_up = True
                 continue
-            fractional = next((i for i in self.integral if simplex.value[i].denominator != 1), None)
-            if fractional is None:
-                return Feasible({atom: int(simplex.value[i]) for atom, i in self.columns.items()})
+            for fractional in self.integral:
+                below, above = simplex.around(fractional)
+                if below != above:
+                    break
+            else:
+                return Feasible({atom: simplex.around(i)[0] for atom, i in self.columns.items()})
             branches += 1
             if branches > BRANCH_LIMIT:
                 gave_up = True
                 break
-            value = simplex.value[fractional]
             other = simplex.copy()
-            if other.narrow(fractional, (ceil(value), None)):
+            if other.narrow(fractional, (above, None)):
                 stack.append(other)
-            if simplex.narrow(fractional, (None, floor(value))):
+            if simplex.narrow(fractional, (None, below)):
                 stack.append(simplex)
         return None if gave_up else Infeasible()
 

@@ -3,17 +3,18 @@
 Columns are variables with bounds; a row is a variable too, equal to a linear form of columns. Pivoting
 (Bland's rule, so that it ends) looks for values within all bounds, or shows that there are none.
 
+Rows are kept in integers, each with its scale. A non-basic variable always has an integer value: it starts at
+one, and moves to a bound.
+
 Source: B. Dutertre, L. de Moura, "A Fast Linear-Arithmetic Solver for DPLL(T)", CAV 2006.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
+from math import gcd
 
 from kerncap.sanitizer.symbolic.node import Interval
-
-ZERO = Fraction(0)
 
 
 class PivotLimit(Exception):
@@ -26,37 +27,45 @@ class Simplex:
     def __init__(self, pivot_limit: int = 400) -> None:
         self.low: list[int | None] = []
         self.high: list[int | None] = []
-        self.value: list[Fraction] = []
-        self.rows: dict[int, dict[int, Fraction]] = {}  # basic variable: its form of non-basic ones
+        self.rows: dict[int, dict[int, int]] = {}  # basic variable times its scale: a form of non-basic ones
         self.pivots_left = pivot_limit
+        self._scale: list[int] = []  # > 0; 1 of a non-basic variable
+        self._scaled: list[int] = []  # each variable's value times its scale
 
     def column(self, bounds: Interval) -> int:
-        index = len(self.value)
-        self.low.append(bounds[0])
-        self.high.append(bounds[1])
-        start = bounds[0] if bounds[0] is not None else bounds[1] if bounds[1] is not None else 0
-        if bounds[0] is not None and bounds[0] <= 0 and (bounds[1] is None or bounds[1] >= 0):
+        low, high = bounds
+        start = low if low is not None else high if high is not None else 0
+        if low is not None and low <= 0 and (high is None or high >= 0):
             start = 0
-        self.value.append(Fraction(start))
-        return index
+        return self._variable(bounds, start)
 
     def row(self, form: Mapping[int, int], bounds: Interval) -> int:
         """A variable equal to ``Σ form[c] · c`` over columns; to be called before `feasible`."""
-        index = len(self.value)
+        index = self._variable(bounds, sum(self._scaled[c] * k for c, k in form.items()))
+        self.rows[index] = dict(form)
+        return index
+
+    def _variable(self, bounds: Interval, value: int) -> int:
         self.low.append(bounds[0])
         self.high.append(bounds[1])
-        self.rows[index] = {c: Fraction(k) for c, k in form.items()}
-        self.value.append(sum((self.value[c] * k for c, k in form.items()), ZERO))
-        return index
+        self._scale.append(1)
+        self._scaled.append(value)
+        return len(self._scaled) - 1
 
     def copy(self) -> Simplex:
         other = Simplex()
         other.low = list(self.low)
         other.high = list(self.high)
-        other.value = list(self.value)
         other.rows = {b: dict(r) for b, r in self.rows.items()}
         other.pivots_left = self.pivots_left
+        other._scale = list(self._scale)
+        other._scaled = list(self._scaled)
         return other
+
+    def around(self, index: int) -> tuple[int, int]:
+        """The value rounded down and up: twice the same where it is whole."""
+        scaled, scale = self._scaled[index], self._scale[index]
+        return scaled // scale, -(-scaled // scale)
 
     def narrow(self, index: int, bounds: Interval) -> bool:
         """Narrows a variable's bounds; False where they become empty."""
@@ -70,43 +79,41 @@ class Simplex:
         if low is not None and high is not None and low > high:
             return False
         if index not in self.rows:
-            if low is not None and self.value[index] < low:
-                self._move(index, Fraction(low))
-            elif high is not None and self.value[index] > high:
-                self._move(index, Fraction(high))
+            value = self._scaled[index]
+            if low is not None and value < low:
+                self._move(index, low - value)
+            elif high is not None and value > high:
+                self._move(index, high - value)
         return True
 
-    def _move(self, index: int, value: Fraction) -> None:
-        change = value - self.value[index]
-        self.value[index] = value
+    def _move(self, index: int, change: int) -> None:
+        self._scaled[index] += change
         for basic, row in self.rows.items():
-            k = row.get(index)
-            if k:
-                self.value[basic] += k * change
+            self._scaled[basic] += row.get(index, 0) * change
 
     def feasible(self) -> bool:
-        """Whether values within all bounds exist; then `value` has some. Raises PivotLimit."""
+        """Whether values within all bounds exist; then these are such. Raises PivotLimit."""
         while True:
             broken = -1
             target = 0
             for basic in sorted(self.rows):
-                value = self.value[basic]
+                scaled, scale = self._scaled[basic], self._scale[basic]
                 low, high = self.low[basic], self.high[basic]
-                if low is not None and value < low:
+                if low is not None and scaled < low * scale:
                     broken, target = basic, low
                     break
-                if high is not None and value > high:
+                if high is not None and scaled > high * scale:
                     broken, target = basic, high
                     break
             if broken < 0:
                 return True
-            entering = self._entering(broken, target > self.value[broken])
+            entering = self._entering(broken, target * self._scale[broken] > self._scaled[broken])
             if entering < 0:
                 return False
             if not self.pivots_left:
                 raise PivotLimit
             self.pivots_left -= 1
-            self._pivot(broken, entering, Fraction(target))
+            self._pivot(broken, entering, target)
 
     def _entering(self, basic: int, up: bool) -> int:
         """The first non-basic variable that can move the basic one towards its bound."""
@@ -114,27 +121,49 @@ class Simplex:
         for index in sorted(row):
             rises = (row[index] > 0) == up
             limit = self.high[index] if rises else self.low[index]
-            if limit is None or (self.value[index] < limit if rises else self.value[index] > limit):
+            if limit is None or (self._scaled[index] < limit if rises else self._scaled[index] > limit):
                 return index
         return -1
 
-    def _pivot(self, leaving: int, entering: int, target: Fraction) -> None:
-        row = self.rows.pop(leaving)
+    def _pivot(self, leaving: int, entering: int, target: int) -> None:
+        """The two change places; the leaving one comes to ``target``."""
+        row, scale = self.rows.pop(leaving), self._scale[leaving]
         k = row.pop(entering)
-        change = (target - self.value[leaving]) / k
-        solved = {i: -c / k for i, c in row.items()}
-        solved[leaving] = 1 / k
-        self.value[leaving] = target
-        self.value[entering] += change
+        # k · entering = scale · leaving − row
+        gap = target * scale - self._scaled[leaving]
+        sign = -1 if k < 0 else 1
+        k, gap = sign * k, sign * gap
+        solved = {i: -sign * c for i, c in row.items()}
+        solved[leaving] = sign * scale
+        self._scale[leaving], self._scaled[leaving] = 1, target
         for basic, other in self.rows.items():
-            c = other.pop(entering, None)
-            if c is None:
+            c = other.pop(entering, 0)
+            if not c:
                 continue
-            self.value[basic] += c * change
+            common = gcd(c, k)
+            c, times = c // common, k // common
+            if times != 1:
+                for i in other:
+                    other[i] *= times
+                self._scale[basic] *= times
+                self._scaled[basic] *= times
+            self._scaled[basic] += c * gap
             for i, s in solved.items():
-                total = other.get(i, ZERO) + c * s
+                total = other.get(i, 0) + c * s
                 if total:
                     other[i] = total
                 else:
                     other.pop(i, None)
+            if times != 1:
+                self._reduce(basic, other)
+        self._scale[entering], self._scaled[entering] = k, self._scaled[entering] * k + gap
         self.rows[entering] = solved
+        self._reduce(entering, solved)
+
+    def _reduce(self, basic: int, row: dict[int, int]) -> None:
+        common = gcd(self._scale[basic], *row.values())
+        if common != 1:
+            for i in row:
+                row[i] //= common
+            self._scale[basic] //= common
+            self._scaled[basic] //= common
