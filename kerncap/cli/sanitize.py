@@ -61,7 +61,7 @@ class _Command(click.Command):
 @click.option("--one-config", is_flag=True, help="Check only the configuration that the autotuner picks.")
 @click.option(
     "--solver-timeout", metavar="S", type=Finite(0, 1e6), default=2.0, show_default=True,
-    help="Limit for one z3 query, in seconds; without an answer, the check stays unproven.",
+    help="Limit for one z3 query, as the work of S seconds; without an answer, the check stays unproven.",
 )  # fmt: skip
 @click.option(
     "--max-memory", metavar="SIZE", help="Limit for copies of contents; default: half of what is free."

@@ -35,7 +35,7 @@ _SPINS_BEFORE_YIELD = 64
 
 def run_block(m: Machine, block: Block) -> Progress:
     plan = m.shared.plan.block(block)
-    m.shared.spend(plan.elements * m.count)
+    m.shared.spend(plan.work(m.count))
     if plan.plain is not None:
         for step in plan.plain:
             step(m)
@@ -54,7 +54,7 @@ def run_region(m: Machine, region: Region) -> Generator[bool, None, Values]:
     block = region.entry
     plan = m.shared.plan.block(block)
     if plan.plain is not None:
-        m.shared.spend(plan.elements * m.count)
+        m.shared.spend(plan.work(m.count))
         for step in plan.plain:
             step(m)
     else:

@@ -24,6 +24,8 @@ from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir.ir import Block, Function, Operation
 from kerncap.sanitizer.ttir.ir import Value as Name
 
+PER_OPERATION = 1_000  # elements that cost what an operation on few of them costs
+
 # A program hands over at each yield: True if it got on since the last one, False if it waits for others.
 Progress = Generator[bool, None, None]
 Step = Callable[["Machine"], None]
@@ -36,6 +38,10 @@ class BlockPlan:
     plain: tuple[Step, ...] | None  # the same, where there is no flow
     terminator: Operation | None
     elements: int  # that one execution produces per program
+
+    def work(self, programs: int) -> int:
+        """Of one execution, in elements."""
+        return self.elements * programs + PER_OPERATION * len(self.steps)
 
 
 class Program(Protocol):
@@ -50,7 +56,9 @@ class Program(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one evaluation: elements that operations produce, and seconds of wall time.
+    """Of one evaluation: elements that operations produce, and seconds of the thread's processor time.
+
+    The first is what ends an evaluation on any machine alike; the seconds are for what it does not count.
 
     ``reached`` gets how many of how many programs came to their end, again and again.
     """
@@ -96,12 +104,12 @@ class Shared:
     deadline: float = 0.0
     notes: dict[str, None] = field(default_factory=dict)  # a set that keeps its order
 
-    def spend(self, elements: int) -> None:
+    def spend(self, work: int) -> None:
         """Raises Incomplete where a limit is passed."""
-        self.spent += elements
+        self.spent += work
         if self.spent > self.limits.element_operations:
             raise Incomplete(f"too large: more than {self.limits.element_operations:,} element operations")
-        if time.monotonic() > self.deadline:
+        if time.thread_time() > self.deadline:
             raise Incomplete(f"too large: more than {self.limits.seconds:g} s")
 
 

@@ -154,7 +154,7 @@ def _prepared(
         address_arithmetic(flow) if track.overflow else None,
     )
     shared = Shared(launch, memory, plan, limits, observer)
-    shared.deadline = time.monotonic() + limits.seconds
+    shared.deadline = time.thread_time() + limits.seconds
     shared.cooperative = any(
         operation.name == "tt.atomic_poll" or (operation.name == "scf.while" and waits(flow, operation))
         for operation in flow.operations

@@ -26,7 +26,7 @@ from kerncap.sanitizer.walk.access import Access, Target
 
 # One program, and only what its addresses need: what takes longer has a very long loop before the witness.
 MAX_ELEMENT_OPERATIONS = 200_000_000
-MAX_SECONDS = 3.0
+MAX_SECONDS = 10.0
 
 
 @dataclass(frozen=True)

@@ -63,15 +63,15 @@ class CannotRun(Exception):
 
 
 class Budget:
-    """What all runs of one proof may take together in seconds, and each in operations on elements."""
+    """What all runs of one proof may take together in processor time, and each in operations on elements."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._end = time.monotonic() + limits.seconds
+        self._end = time.thread_time() + limits.seconds
 
     def left(self) -> Limits:
         """For the next run. Raises CannotRun if nothing is left."""
-        seconds = self._end - time.monotonic()
+        seconds = self._end - time.thread_time()
         if seconds <= 0:
             raise CannotRun(f"too large: more than {self._limits.seconds:g} s")
         return replace(self._limits, seconds=seconds)

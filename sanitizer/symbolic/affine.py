@@ -6,7 +6,6 @@ here, however large the ranges of the variables. The rest is left open, with its
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -24,6 +23,7 @@ from kerncap.sanitizer.symbolic.sums import terms_of
 How = Literal["interval", "affine"]
 
 ROUNDS = 5  # of rewriting: each may free facts for the next
+MOST_NODES = 8_000  # in the conjuncts of all branches together: half a second or so
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,12 @@ class Search:
         check: Check,
         known: Mapping[Expr, Interval] | None = None,
         branch_limit: int = 120,
-        deadline: float | None = None,
     ) -> None:
         self.condition = condition
         self.check = check
         self.known = dict(known or {})
         self.branches_left = branch_limit
-        self.deadline = time.monotonic() + 0.5 if deadline is None else deadline
+        self.nodes_left = MOST_NODES  # counted, not timed: the answer must not hang on how busy a machine is
         self.how: How = "interval"
         self.reason = ""
 
@@ -69,7 +68,7 @@ class Search:
         stack = [list(conjuncts(self.condition))]
         undecided = False
         while stack:
-            if self.branches_left <= 0 or time.monotonic() > self.deadline:
+            if self.branches_left <= 0 or self.nodes_left <= 0:
                 return Open(self.reason or "too many cases")
             self.branches_left -= 1
             result = self._branch(stack.pop())
@@ -84,6 +83,7 @@ class Search:
 
     def _branch(self, literals: list[Expr]) -> Found | Open | list[list[Expr]]:
         """The branches that it splits into; [] where it is refuted."""
+        self.nodes_left -= len(nodes_of(literals))
         simplified = simplify(literals, self.known)
         if simplified is None:
             return []

@@ -11,7 +11,6 @@ Whatever refutes is sound: wraps, unknowns and memory are over-approximated unti
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,8 +59,8 @@ Answer = Unsat | Sat | Unknown
 class Solver:
     """Answers questions about expressions; remembers the answers.
 
-    ``timeout_s`` is the limit of z3 per question; ``enumeration_limit`` the number of points that are
-    ever evaluated one by one.
+    ``timeout_s`` is the limit of z3 per question, in seconds' worth of work; ``enumeration_limit`` the number
+    of points that are ever evaluated one by one. ``z3_limits_spent``: by all questions so far.
     """
 
     def __init__(
@@ -74,6 +73,7 @@ class Solver:
         self.timeout_s = timeout_s
         self.enumeration_limit = enumeration_limit
         self.operation_limit = 64 * enumeration_limit  # so that long expressions are not a matter of minutes
+        self.z3_limits_spent = 0.0
         self._answers: dict[Expr, Answer] = {}
         self._refuted: dict[Expr, bool] = {}
         self._rewriters: dict[Expr, Rewriter | None] = {}  # by what is given; None: it holds nowhere
@@ -272,15 +272,17 @@ class _Question:
         if not z3_solver.available():
             self.reason = z3_solver.MISSING
             return None
-        deadline = time.monotonic() + self.solver.timeout_s
-        query = z3_solver.Query(self.condition, self.known)
+        query = z3_solver.Query(self.condition, self.known, self.solver.timeout_s)
+        try:
+            return self._refined(query)
+        finally:
+            self.solver.z3_limits_spent += query.spent
+
+    def _refined(self, query: z3_solver.Query) -> Answer | None:
+        """By models of which each is compared with memory, until one holds or there is none."""
         contents = self.contents
         for _ in range(REFINEMENTS):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                self.reason = f"z3: no answer within {self.solver.timeout_s:g} s"
-                return None
-            result = query.ask(left)
+            result = query.ask()
             if isinstance(result, z3_solver.Impossible):
                 return Unsat("z3", contents)
             if isinstance(result, z3_solver.NoAnswer):

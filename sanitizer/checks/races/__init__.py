@@ -9,7 +9,6 @@ conflict (`points`); the solver.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from kerncap.sanitizer.analysis import Analysis
@@ -25,7 +24,7 @@ from kerncap.sanitizer.walk.access import Access
 # In order of strength: what a proof made of several is called after.
 _STRENGTH = ("interval", "affine", "z3", "enumerated", "evaluated")
 
-# Of the solver's time limits, how many one launch may use up before hard pairs are left open unasked.
+# Of z3's limits, how many one launch's pairs may use up before hard pairs are left open unasked.
 PATIENCE = 5
 
 
@@ -59,16 +58,15 @@ def check(analysis: Analysis) -> list[Settled]:
     synchronisation = Synchronisation(analysis)
     ranges = Ranges(analysis.solver)
     seen: set[tuple[int, int]] = set()
-    spent = 0.0
+    solver = analysis.solver
+    before = solver.z3_limits_spent
     for i, j in _pairs(accesses, sides):
         for left in sides[i]:
             for right in sides[j]:
                 if (i, j) in seen or not _may_share(left, right):
                     continue
-                began = time.monotonic()
-                patient = spent < PATIENCE * analysis.solver.timeout_s
+                patient = solver.z3_limits_spent - before < PATIENCE
                 answer = decide(analysis, synchronisation, ranges, left, right, patient)
-                spent += time.monotonic() - began
                 if isinstance(answer, Race):
                     seen.add((i, j))  # one witness per pair of operations says enough
                 _enter(analysis, states[i], states[j], answer, i == j)

@@ -36,7 +36,7 @@ from kerncap.sanitizer.ttir.ir import MEMORY, Operation, TensorType, memory_oper
 from kerncap.sanitizer.walk.access import Access
 
 # What costs more is left open. By operations, so that the answer does not hang on how busy the machine is.
-_LIMITS = Limits(element_operations=20_000_000, seconds=10.0)
+_LIMITS = Limits(element_operations=100_000_000, seconds=10.0)
 _MAX_PROGRAMS = 1 << 12
 # Floats nearer than this may come of one computation, if each lane has a sum of its own: products of matrices
 # round by the place of a row.

@@ -136,7 +136,7 @@ def decide(
     )
     answer = _by_points(pair)
     if answer is None and not patient:
-        answer = Undecided("whether programs meet is not decided: other accesses took all the time")
+        answer = Undecided("whether programs meet is not decided: other accesses took all the work")
     if answer is None and pair.reads and _evaluates(pair):
         # Tables of more points than are tried above: running the kernel on them is quicker than a search.
         answer = Undecided("whether programs meet depends on the contents of memory")

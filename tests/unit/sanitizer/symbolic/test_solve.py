@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from kerncap.sanitizer.symbolic.expr import (
     div_floor,
     div_trunc,
     eq,
+    forgetting,
     ge,
     gt,
     ite,
@@ -300,6 +303,45 @@ def test_time_runs_out_as_unknown() -> None:
     answer = Solver(timeout_s=0.05).satisfiable(eq(add(*cubes), c(10**20 + 42)))
     assert isinstance(answer, Unknown)
     assert answer.reason
+
+
+def _answers() -> list[Answer]:
+    """A short search, one that splits into many cases, and what z3 gives up on."""
+    with forgetting():
+        x, y, z = (Variable(name, "free", 2, 10**9) for name in "xyz")
+        steps = [ne(mod_floor(add(mul(c(k), var(x)), var(y)), c(7)), c(k % 7)) for k in range(1, 9)]
+        cubes = [mul(var(v), mul(var(v), var(v))) for v in (x, y, z)]
+        questions = [
+            (le(add(var(x), var(y)), c(3)),),
+            (*steps, eq(add(var(x), var(y)), c(10**6))),
+            (eq(add(*cubes), c(10**20 + 42)),),
+        ]
+        answers = [Solver(timeout_s=0.05).satisfiable(*conditions) for conditions in questions]
+    return [Sat({}, one.how, one.contents) if isinstance(one, Sat) else one for one in answers]
+
+
+def test_a_busy_machine_gives_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("z3")
+    calm = _answers()
+    assert [type(one) for one in calm] == [Unsat, Unsat, Unknown]
+    clock = itertools.count(step=3600)  # an hour passes between any two looks
+    for name in ("monotonic", "perf_counter", "time"):
+        monkeypatch.setattr(time, name, lambda: float(next(clock)))
+    assert _answers() == calm
+
+
+def test_work_is_what_ends_a_question() -> None:
+    pytest.importorskip("z3")
+    x, y, z = (Variable(name, "free", 2, 10**9) for name in "xyz")
+    condition = eq(add(*(mul(var(v), mul(var(v), var(v))) for v in (x, y, z))), c(10**20 + 42))
+    solver = Solver(timeout_s=0.05)
+    assert solver.satisfiable(condition) == Unknown("z3: no answer in the work of 0.05 s")
+    assert solver.z3_limits_spent >= 1
+    query = z3_solver.Query(condition, {}, 0.05)
+    assert isinstance(query.ask(), z3_solver.NoAnswer)
+    spent = query.spent
+    assert isinstance(query.ask(), z3_solver.NoAnswer)  # nothing is left: not asked
+    assert query.spent == spent
 
 
 def test_constants_and_dropped_variables() -> None:

@@ -60,7 +60,7 @@ def test_each_tier_is_right_alone(recipe: Recipe) -> None:
     truths = _truths(recipe)
     searched = affine.Search(condition, lambda _: False).run()
     assert not (isinstance(searched, affine.Refuted) and True in truths)
-    asked = z3_solver.Query(condition, {}).ask(0.5)
+    asked = z3_solver.Query(condition, {}, 0.5).ask()
     assert not (isinstance(asked, z3_solver.Impossible) and True in truths)
     if isinstance(asked, z3_solver.Model) and not condition.reads and not condition.unknown_reasons:
         assert _at(recipe, asked.assignment) is not False
