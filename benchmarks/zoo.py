@@ -308,7 +308,8 @@ def pairs_of(pairs: list[Pair], again: bool) -> Iterator[tuple[Pair, bool, tuple
 
 def against(revision: str, options: argparse.Namespace) -> int:
     """The same calls under an earlier kerncap and this one, taking turns: 1 if this one's analysis takes over
-    `MOST` times as long; kerncap's start is left out. Errors of only one are printed, + if it is this one."""
+    `MOST` times as long; kerncap's start is left out, and so are calls that only one of them lets end well.
+    Errors of only one are printed, + if it is this one."""
     tree = PLACE / f"tree-{revision}"
     if not tree.exists():
         with tempfile.TemporaryDirectory(dir=PLACE) as unfinished:
@@ -321,20 +322,32 @@ def against(revision: str, options: argparse.Namespace) -> int:
         version = options.versions or LIBRARIES[name].versions.split()[-1]
         calls = [call for call in names_of(name, version) if re.search(options.only, call)]
         start_s = [sanitized(name, version, [], side).analysis_s for side in (tree, ROOT)]
+        left_out: list[str] = []
         seconds, rows = [0.0, 0.0], [dict[str, Row](), dict[str, Row]()]
         for turn, start in enumerate(range(0, len(calls), BY_TURNS)):
-            for which in (0, 1) if turn % 2 else (1, 0):
-                done = sanitized(name, version, calls[start : start + BY_TURNS], (tree, ROOT)[which])
-                seconds[which] += done.analysis_s - start_s[which]
-                if done.document is not None:
-                    for call, said in done.calls.items():
-                        rows[which][call] = row_of(name, version, said, done.document)
+            wanted = calls[start : start + BY_TURNS]
+            while True:
+                done = {
+                    which: sanitized(name, version, wanted, (tree, ROOT)[which])
+                    for which in ((0, 1) if turn % 2 else (1, 0))
+                }
+                ends = {call: (ending(done[0], call), ending(done[1], call)) for call in wanted}
+                wanted = [call for call, (old, new) in ends.items() if old == new]
+                if len(wanted) == len(ends):
+                    break
+                left_out += [f"{call}: {old}, now {new}" for call, (old, new) in ends.items() if old != new]
+            for which, ended in done.items():
+                seconds[which] += ended.analysis_s - start_s[which]
+                if ended.document is not None:
+                    for call, said in ended.calls.items():
+                        rows[which][call] = row_of(name, version, said, ended.document)
         worst = max(worst, seconds[1] / max(seconds[0], 0.01))
         print(
             f"{name} {version}: {len(rows[1])} of {len(calls)} calls, "
             f"{sum(row.launches for row in rows[1].values())} launches; analysis {seconds[1]:.1f} s, "
             f"at {revision} {seconds[0]:.1f} s: {seconds[1] / max(seconds[0], 0.01):.2f} times"
         )
+        print("".join(f"    left out: {call}\n" for call in left_out), end="")
         for call in (one for one in calls if one in rows[0] and one in rows[1]):
             old, new = (set(side[call].errors) for side in rows)
             print("".join(f"    {'+' if e in new else '-'} {call}: {e}\n" for e in sorted(old ^ new)), end="")
@@ -345,6 +358,10 @@ def against(revision: str, options: argparse.Namespace) -> int:
             ]
             print("".join(f"    {call}: {change}\n" for change in changes), end="", flush=True)
     return 0 if worst <= MOST else 1
+
+
+def ending(done: Ended, call: str) -> str:
+    return str(done.calls[call]["outcome"]) if call in done.calls else "stopped"
 
 
 def summary(rows: list[Row]) -> str:
