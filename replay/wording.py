@@ -43,6 +43,20 @@ class Verdict:
         return result_line(self.answer, self.summary)
 
 
+class WithVerdict:
+    """A result that is as right as its verdict says."""
+
+    verdict: Verdict
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict.passed
+
+    @property
+    def answer(self) -> Answer:
+        return self.verdict.answer
+
+
 def fail(summary: str, *reasons: str) -> Verdict:
     return Verdict(Answer.NO, summary, list(reasons) or [summary])
 

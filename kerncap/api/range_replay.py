@@ -34,12 +34,12 @@ from kerncap.replay.ranges.shared_memory import share
 from kerncap.replay.ranges.timeline import Timeline
 from kerncap.replay.ranges.whole import WholeRange, by_image, choose_for_all
 from kerncap.replay.verdict import judge
-from kerncap.replay.wording import Verdict, badly_ended, fail, undecided
+from kerncap.replay.wording import Verdict, WithVerdict, badly_ended, fail, undecided
 from kerncap.whole_files import output_folder
 
 
 @dataclass
-class RangeResult:
+class RangeResult(WithVerdict):
     """What a replay of a range came to: how each launch ran, up to the first that did not do as it did."""
 
     path: Path
@@ -49,14 +49,6 @@ class RangeResult:
     steps: list[Step]
     verdict: Verdict
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def passed(self) -> bool:
-        return self.verdict.passed
-
-    @property
-    def answer(self) -> Answer:
-        return self.verdict.answer
 
     @property
     def first_differing(self) -> Step | None:

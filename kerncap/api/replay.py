@@ -28,7 +28,7 @@ from kerncap.replay.plain_run import EndedBadly
 from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.repeated_runs import can_repeat, dirtied, follows_itself, repeat, until_differs
 from kerncap.replay.verdict import differs_from_capture, judge, judge_timed, stray_notes
-from kerncap.replay.wording import Tolerance, Verdict, badly_ended, fail, undecided
+from kerncap.replay.wording import Tolerance, Verdict, WithVerdict, badly_ended, fail, undecided
 
 _DEVICE_RUNS = 20  # timed without being asked on a GPU, where a run is cheap
 _WARMUP_RUNS = 3
@@ -83,7 +83,7 @@ class Timing:
 
 
 @dataclass
-class ReplayResult:
+class ReplayResult(WithVerdict):
     """A verdict and where it was reached; ``judged_by`` names what it was held against.
 
     ``relocated`` are those of the ``regions`` that could not be placed at their captured addresses.
@@ -104,14 +104,6 @@ class ReplayResult:
     runs: int = 1
     different: int | None = None  # of the runs, with --until-fail
     memory: str = ""  # "cuda", "hip" or "host"
-
-    @property
-    def passed(self) -> bool:
-        return self.verdict.passed
-
-    @property
-    def answer(self) -> Answer:
-        return self.verdict.answer
 
     @property
     def software(self) -> str:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kerncap.answer import Answer
 from kerncap.api.edit.diagnostics import Diagnostic
 from kerncap.replay.outcome import Compiled
-from kerncap.replay.wording import Verdict
+from kerncap.replay.wording import Verdict, WithVerdict
 
 _FIRST = re.compile(
     r"first at (?P<buffer>[^\[\]]*?)\[(?P<index>[\d, ]*)\]"
@@ -47,7 +46,7 @@ class Times:
 
 
 @dataclass
-class EditResult:
+class EditResult(WithVerdict):
     """``stage`` is how far it came: "build" (it does not load), "run" (it does not end well), "compare".
 
     ``number`` counts the judgements of a working copy; ``which`` is "candidate", or "original" where that was
@@ -69,14 +68,6 @@ class EditResult:
     kept: Path | None = None
     best: Mapping[str, Any] | None = None
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def passed(self) -> bool:
-        return self.verdict.passed
-
-    @property
-    def answer(self) -> Answer:
-        return self.verdict.answer
 
     @property
     def first_wrong(self) -> FirstWrong | None:
