@@ -31,9 +31,10 @@ _JITTER, _COARSE_JITTER = 2.0**-20, 2.0**-10
 def on_wider_values(engine: Engine, measured: Measured, tolerance: Tolerance, coarse: bool) -> Shown:
     """Captured kernel and candidate beyond the captured values; ``coarse``: inputs may be rounded to TF32."""
     views = redrawable(engine.manifest, measured)
-    if not any(engine.manifest.views[view].dtype.startswith(FLOATS) for view in views):
-        return Shown()
     names = ", ".join(dict.fromkeys(view_name(engine.manifest, view) for view in views))
+    if not any(engine.manifest.views[view].dtype.startswith(FLOATS) for view in views):
+        # They may be places in memory: what the captured ones do not reach can't be tried.
+        return Shown(not_shown=[f"other integers than those that {names} had"] if views else [])
     given = _nonfinite_of_capture(engine, measured)
     found = Shown()
     for spread, kind in (

@@ -257,3 +257,36 @@ def assumed_what_holds(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.assume(n > 0)
     offs = pid * BLOCK + tl.arange(0, BLOCK)
     tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=offs < n, other=0.0))
+
+
+@case((1,), i_ptr=ints(range(200), torch.uint8), x_ptr=rand(250), out_ptr=zeros(128), BLOCK=128)
+@triton.jit
+def difference_of_bytes_wraps(i_ptr, x_ptr, out_ptr, BLOCK: tl.constexpr):
+    k = tl.arange(0, BLOCK)
+    i = tl.load(i_ptr + k) - 1  # 255, once
+    tl.store(out_ptr + k, tl.load(x_ptr + i.to(tl.int32)))  # BUG: oob argument=x_ptr
+
+
+@case((1,), i_ptr=ints(range(200), torch.uint8), x_ptr=rand(256), out_ptr=zeros(128), BLOCK=128)
+@triton.jit
+def product_of_bytes_wraps(i_ptr, x_ptr, out_ptr, BLOCK: tl.constexpr):
+    k = tl.arange(0, BLOCK)
+    i = tl.load(i_ptr + k)
+    tl.store(out_ptr + k, tl.load(x_ptr + (i * i).to(tl.int32)))
+
+
+@case((1,), i_ptr=ints([-1, 0, 1, 5] * 8), n=4, x_ptr=rand(4), out_ptr=zeros(32), BLOCK=32)
+@triton.jit
+def negative_as_unsigned_is_large(i_ptr, n, x_ptr, out_ptr, BLOCK: tl.constexpr):
+    k = tl.arange(0, BLOCK)
+    i = tl.load(i_ptr + k)
+    inside = i.to(tl.uint32, bitcast=True) < n
+    tl.store(out_ptr + k, tl.load(x_ptr + i, mask=inside, other=0.0))
+
+
+@case((1,), i_ptr=ints([-1, 0, 1, 5] * 8), n=4, x_ptr=rand(4), out_ptr=zeros(32), BLOCK=32)
+@triton.jit
+def negative_is_small(i_ptr, n, x_ptr, out_ptr, BLOCK: tl.constexpr):
+    k = tl.arange(0, BLOCK)
+    i = tl.load(i_ptr + k)
+    tl.store(out_ptr + k, tl.load(x_ptr + i, mask=i < n, other=0.0))  # BUG: oob argument=x_ptr

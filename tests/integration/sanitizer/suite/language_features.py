@@ -275,3 +275,36 @@ def retry_gives_up_and_stores(count_ptr, out_ptr, n):
         slot = tl.atomic_add(count_ptr, 2)
         tries += 1
     tl.store(out_ptr + slot, tries)  # BUG: oob argument=out_ptr
+
+
+_ODD = torch.tensor([float("nan"), 1e-42, 2.0, -0.0] * 8)
+
+
+@case((1,), x_ptr=_ODD, y_ptr=rand(32), out_ptr=zeros(32), BLOCK=32)
+@triton.jit
+def nan_is_masked_by_itself(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
+    k = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + k)
+    number = x == x
+    y = tl.load(y_ptr + tl.where(number, k, 100), mask=number, other=0.0)
+    tl.store(out_ptr + k, y)
+
+
+@case((1,), x_ptr=_ODD, y_ptr=rand(32), out_ptr=zeros(32), BLOCK=32)
+@triton.jit
+def nan_is_neither_below_nor_above(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
+    k = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + k)
+    below, above = x < 3.0, x > 3.0
+    # BUG: oob argument=y_ptr
+    y = tl.load(y_ptr + tl.where(below, k, 100), mask=above == False, other=0.0)  # noqa: E712
+    tl.store(out_ptr + k, y)
+
+
+@case((1,), x_ptr=_ODD, y_ptr=rand(32), out_ptr=zeros(32), BLOCK=32)
+@triton.jit
+def denormals_are_not_zero(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
+    k = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + k)
+    y = tl.load(y_ptr + tl.where((x > 0.0) & (x < 1.0), 40, k))  # BUG: oob argument=y_ptr
+    tl.store(out_ptr + k, y)
