@@ -94,6 +94,7 @@ hunt: $(STAMP) ## generated launches, mutants and proofs, each with a judge; the
 	@$(BIN)/python -W ignore -m tests.fuzz.sanitizer.campaign --launches $(HUNT_LAUNCHES)
 	@$(BIN)/python -W ignore -m tests.fuzz.mutants.campaign --mutants $(HUNT_MUTANTS)
 	@$(BIN)/python -W ignore -m tests.fuzz.equality.campaign
+	@$(BIN)/python -W ignore -m tests.fuzz.equality.ptx_campaign
 
 .PHONY: test-gpu
 test-gpu: ## the tests marked gpu, with PYTHON's own torch; WHEELHOUSE=wheelhouse needs no network

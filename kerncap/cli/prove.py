@@ -1,4 +1,4 @@
-"""``kerncap prove A B...``: whether two Triton kernels are the same function."""
+"""``kerncap prove A B...``: whether two kernels are the same function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kerncap.exit_status import exit_status
 @click.option(
     "--trust", is_flag=True, help="Compile the source of a reproducer that was not captured here; remembered."
 )
-@click.option("--python", metavar="PATH", help="Python with triton, to compile sources.")
+@click.option("--python", metavar="PATH", help="Python with triton, to compile Triton's sources.")
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
@@ -42,12 +42,12 @@ def command(
     python: str | None,
     as_json: bool,
 ) -> int:
-    """Prove that two Triton kernels are equal over the reals for all float values, or show where they differ.
+    """Prove that two kernels are equal over the reals for all float values, or show where they differ.
 
-    A and B are reproducers, or Python sources of their kernels. A source runs on the launch of the other, and
-    two sources on that of --launch. Two reproducers must have the same shapes and numbers; their arguments
-    are matched by name, or by --same. Several reproducers for B are consecutive launches of one program, and
-    are compared with A as one kernel.
+    A and B are reproducers of Triton or CUDA kernels, or sources of them. A source runs on the launch of the
+    other, and two sources on that of --launch. Two reproducers must have the same shapes and numbers; their
+    arguments are matched by name, or by --same. Several reproducers for B are consecutive launches of one
+    program, and are compared with A as one kernel.
 
     Needs no GPU. Exit status: 0 proved, 1 different, with inputs that show it, 5 neither. The last line is
     "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".

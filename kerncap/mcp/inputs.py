@@ -97,14 +97,14 @@ class Verify(Replay, frozen=True, kw_only=True):
         bool, _says("Treat a candidate as an attacker: all stages, confined. False is faster.")
     ] = True
     prove: Annotated[
-        bool, _says("Prove that a Triton candidate is the same function for all float values.")
+        bool, _says("Prove that a candidate in Triton or CUDA C++ is the same function for all float values.")
     ] = False
     reference: Annotated[str | None, _says("A Python file with reference(args).")] = None
     expect: Annotated[Literal["finite"] | None, _says("Require every written value to be finite.")] = None
 
 
 class Prove(Takes, frozen=True, kw_only=True):
-    a: Annotated[str, _says("A reproducer's folder, or a Python source of its Triton kernel.")]
+    a: Annotated[str, _says("A reproducer's folder, or a source of its kernel in Triton or CUDA C++.")]
     b: Annotated[str, _says("The same. A source runs on the launch of the other.")]
     launch: Annotated[str | None, _says("Reproducer whose launch two sources run on.")] = None
     same: Annotated[

@@ -211,8 +211,8 @@ TOOLS = (
     Tool("verify", "Check the kernel, or a candidate for it, against the application's result, in "
          "stages; each says what it showed. undecided: neither right nor wrong was shown.",
          inputs.Verify, "verify", _verify, 1800),
-    Tool("prove", "Prove that two Triton kernels are the same function for all float values, or show "
-         "inputs on which they differ.", inputs.Prove, "prove", _prove),
+    Tool("prove", "Prove that two kernels of Triton or CUDA are the same function for all float values, or "
+         "show inputs on which they differ.", inputs.Prove, "prove", _prove),
     Tool("sanitize", "Prove that a Triton reproducer's launch stays in bounds and is free of "
          "races, or show the access that isn't; undecided if not all is proved. Nothing is run.",
          inputs.Sanitize, "sanitize", _sanitize, read_only=True),

@@ -87,9 +87,9 @@ def compile_candidate(
     if path.suffix not in accepted:
         raise UsageError(f"{path}: a candidate to build is one of {', '.join(sorted(accepted))}")
     if path.suffix == ".ptx":
-        return _check_ptx(reproducer, path)
+        return check_ptx(reproducer, path)
     staged = stage(reproducer, path)
-    exact = _exact_arch(arch, staged.build.arch)
+    exact = exact_arch(arch, staged.build.arch)
     tool = _compiler(staged, python)
     on_hip = staged.build.tool in HIP_TOOLS
     target = out / f"{path.stem}.{'hsaco' if on_hip else 'cubin'}" if out.is_dir() else out
@@ -102,7 +102,7 @@ def compile_candidate(
     if data is None:
         with private_folder() as folder:
             staged.write(Path(folder))
-            confined = None if hidden is None else _confined(staged, tool, path, hidden)
+            confined = None if hidden is None else confined_by(staged, tool, path, hidden)
             made = _Builder(reproducer, staged, tool, Path(folder), exact, confined, prefix).make()
         data, log = made.data, made.log
         if keeps:
@@ -267,7 +267,7 @@ def explicit_instantiation(name: KernelName) -> str | None:
     return text
 
 
-def _check_ptx(reproducer: Reproducer, path: Path) -> Built:
+def check_ptx(reproducer: Reproducer, path: Path) -> Built:
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -306,7 +306,7 @@ def _compiler(staged: StagedUnit, python: str | None) -> Tool:
     raise BackendUnavailable(staged.build.tool if staged.build.tool == "nvcc" else "NVRTC", found)
 
 
-def _confined(staged: StagedUnit, tool: Tool, path: Path, hidden: tuple[Path, ...]) -> Confined:
+def confined_by(staged: StagedUnit, tool: Tool, path: Path, hidden: tuple[Path, ...]) -> Confined:
     """The toolkit, the headers that the application was built with, and what is installed may be read."""
     named = [os.environ.get(name, "") for name in (*tools.PREFIXES, *tools.ROCM_PREFIXES)]
     toolkit = [str(tool.path), str(tool.path.resolve().parent.parent), str(tool.include or ""), *named]
@@ -323,7 +323,7 @@ def _confined(staged: StagedUnit, tool: Tool, path: Path, hidden: tuple[Path, ..
     return Confined(path, hidden, tuple(dict.fromkeys(filter(None, [*toolkit, *headers, *originals]))))
 
 
-def _exact_arch(arch: str, recorded: str | None) -> str:
+def exact_arch(arch: str, recorded: str | None) -> str:
     """ "sm_90a" where that was captured: its instructions exist for it alone; "gfx90a:xnack-" likewise."""
     if re.fullmatch(r"gfx[0-9a-z-]{1,32}", arch):
         same = recorded is not None and re.fullmatch(rf"{arch}(?::[a-z]{{1,16}}[+-]){{1,8}}", recorded)

@@ -36,9 +36,10 @@ class NvccCompiler(Compiler):
         log, data = self._run("-cubin", [unit], "made.cubin", words)
         return Compiled(data, log, read=outside_files(rules, self.folder))
 
-    def ptx(self) -> Compiled:
-        """The unit's PTX."""
-        log, data = self._run("-ptx", [str(self.folder / self.staged.unit)], "made.ptx", self._words())
+    def ptx(self, *more: str) -> Compiled:
+        """The unit's PTX. ``more``: options beyond the unit's."""
+        words = [*self._words(), *more]
+        log, data = self._run("-ptx", [str(self.folder / self.staged.unit)], "made.ptx", words)
         return Compiled(data, log, data.decode("utf-8", "replace"))
 
     def assemble(self, ptx: str) -> Compiled:

@@ -42,6 +42,12 @@ def kernels_of_ptx(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(re.findall(r"\.entry\s+([\w$]+)", text)))
 
 
+def variables_of_ptx(text: str) -> tuple[str, ...]:
+    """Mangled names of the variables in global and constant memory."""
+    found = re.findall(r"\.(?:global|const)\s[^;=]*?([A-Za-z_$][\w$]*)\s*(?:\[[^\]]*\]\s*)*[;=]", text)
+    return tuple(dict.fromkeys(found))
+
+
 def captured_names(manifest: Manifest) -> tuple[str, ...]:
     """The kernel's name and those of the variables whose contents were captured, as the image had them."""
     kernel = manifest.kernel.mangled or manifest.kernel.name
@@ -80,4 +86,4 @@ def listing(names: Iterable[str]) -> str:
 
 
 __all__ = ["ElfProblem", "captured_names", "kernels_of", "kernels_of_cubin", "kernels_of_ptx", "listing",
-           "readable", "rename_in_ptx", "renames", "variables_of_cubin"]  # fmt: skip
+           "readable", "rename_in_ptx", "renames", "variables_of_cubin", "variables_of_ptx"]  # fmt: skip

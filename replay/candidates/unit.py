@@ -85,6 +85,13 @@ class StagedUnit:
         return found
 
 
+def stage_stored(reproducer: Reproducer) -> StagedUnit:
+    """The unit as it is stored. Raises BuildError as `stage` does."""
+    source, build = _recipe(reproducer)
+    stored = {file.path: file for file in (source.file, *source.originals)}
+    return StagedUnit(build, {path: reproducer.file(file) for path, file in stored.items()})
+
+
 def stage(reproducer: Reproducer, candidate: Path) -> StagedUnit:
     """The unit with ``candidate`` in the place of the file that it is an edit of.
 

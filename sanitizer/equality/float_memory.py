@@ -70,7 +70,7 @@ class FloatMemory:
                 raise NotModelled(f"{self._names[one]} holds floats, which are taken for integers")
             self.integers.add(one)
 
-    def _of(self, storage: int, element: FloatType) -> _Floats:
+    def of(self, storage: int, element: FloatType) -> _Floats:
         if storage == NOWHERE:
             raise NotModelled("an address in no tensor's memory")
         found = self.storages.get(storage)
@@ -97,7 +97,7 @@ class FloatMemory:
             at = inside.reshape(-1) if here is None else inside[here]
             if not at.size:
                 continue
-            held = self._of(int(one), element)
+            held = self.of(int(one), element)
             places = at // width
             if (at % width).any() or places.min() < 0 or places.max() >= held.count:
                 raise NotModelled(f"an access outside of {held.name}, or between its elements")

@@ -41,7 +41,7 @@ def of_symbol(symbol: str) -> str:
     rounded = re.fullmatch(r"[fd](add|sub|mul|div|sqrt|rsqrt|rcp|ma)_r[nzud]", name)
     if rounded:
         return {"ma": "fma"}.get(rounded.group(1), _LIBRARY.get(rounded.group(1), name))
-    name = name if name in _LIBRARY or name in ("erf", "sqrtf") else name.removesuffix("f")
+    name = name if name in _LIBRARY or name == "erf" else name.removesuffix("f")
     return _LIBRARY.get(name, name)
 
 

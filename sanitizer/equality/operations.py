@@ -24,6 +24,7 @@ from kerncap.sanitizer.concrete.values import (
     where,
 )
 from kerncap.sanitizer.equality.chosen_extremes import extreme_of
+from kerncap.sanitizer.equality.comparisons import compared
 from kerncap.sanitizer.equality.degrees import LARGEST_POWER, VARIABLE, Degree, degree_of, summed, widest
 from kerncap.sanitizer.equality.function_names import (
     FUNCTIONS,
@@ -244,37 +245,18 @@ class ExactPlan(MemoryPlan):
         return True
 
     def _comparison(self, operation: Operation) -> Step:
-        predicate = float_predicate(operation)
-        equality = predicate[1:] in ("eq", "ne")
-        exact = equality or predicate in ("ord", "uno", "true", "false")
-        function = "equals" if equality else "isnan" if exact else "compare"
-        result = operation.results[0]
-        numbers = self.numbers
-
-        def compared(x: Array, y: Array) -> Array:
-            return numbers.compare(predicate, x, y)
-
-        def compared_at_will(x: Array, y: Array) -> Array:
-            found, equal = numbers.compare(predicate, x, y), numbers.may_equal(x, y)
-            return found | equal if predicate[1:] == "eq" else found & ~equal
-
-        of_endless = self._computed(operation, "isinf", compared)
-        of_constants = self._computed(operation, function, compared)
-        of_any = self._computed(operation, function, compared_at_will if equality else compared)
+        predicate, result = float_predicate(operation), operation.results[0]
 
         def step(m: Machine) -> None:
-            given = [self.degrees.of(one) for one in operation.operands]
-            tiles = [m.env[one] for one in operation.operands]
-            if any(isinstance(one, Tile) and numbers.is_endless(one.data) for one in tiles):
-                of_endless(m)
+            tiles = tiles_of(m, operation)
+            if tiles is None:
                 return
-            constant = not any(one.total for one in given)
-            in_order = all(isinstance(one, Tile) and numbers.in_order(one.data) for one in tiles)
-            if constant and not (exact or in_order):
-                raise NotModelled("an order of constants that are computed")
-            (of_constants if constant else of_any)(m)
-            if constant:
-                self.degrees.put(result, widest(given))
+            given = [self.degrees.of(one) for one in operation.operands]
+            x, y = (one.data for one in tiles)
+            found = compared(self.numbers, predicate, x, y, given, ordered=not self.numbers.free)
+            self.functions.add(found.function)
+            m.env[result] = Tile(found.holds)
+            self.degrees.put(result, found.degree)
 
         return step
 

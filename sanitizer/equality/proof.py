@@ -13,7 +13,6 @@ from kerncap.sanitizer.concrete.run import Limits
 from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.field_arithmetic import PRIMES, SMALLEST_Q
 from kerncap.sanitizer.equality.numbers import NotModelled, irrational, named
-from kerncap.sanitizer.equality.plan_values import in_type
 from kerncap.sanitizer.equality.runs import (
     Budget,
     CannotRun,
@@ -23,11 +22,13 @@ from kerncap.sanitizer.equality.runs import (
     integers_that_differ,
     pairs,
     run,
+    varying,
     written,
 )
+from kerncap.sanitizer.equality.runs import constants as constants_of
+from kerncap.sanitizer.equality.runs import makers as makers_of
+from kerncap.sanitizer.equality.runs import scalars as scalars_of
 from kerncap.sanitizer.equality.witness import Witness, search
-from kerncap.sanitizer.launch import ScalarArgument
-from kerncap.sanitizer.ttir.ir import Dense, FloatType, walk
 
 # "Wrong with a probability of at most 2^-60".
 CONFIDENCE_BITS = 60
@@ -60,12 +61,12 @@ def prove(first: Kernel, second: Kernel, *, limits: Limits = LIMITS, seed: int =
     """
     budget = Budget(limits)
     try:
-        scalars = _scalars(first, second)
-        constants = [*_constants(first), *_constants(second), *scalars.values()]
+        scalars = scalars_of(first, second)
+        constants = [*constants_of(first), *constants_of(second), *scalars.values()]
         witness, near = search(first, second, budget, seed, constants)
         if witness is not None:
             return Proof(False, witness=witness)
-        found = _trials(first, second, budget, seed, constants, scalars)
+        found = _trials(first, second, budget, seed, constants, varying(scalars))
         if found.equal is None and scalars:
             found = _trials(first, second, budget, seed, constants, {})
     except (CannotRun, NotModelled) as reason:
@@ -132,13 +133,13 @@ def _tried(
             break
     if not elements:
         return Proof(None, "they store nothing to the same memory")
-    assumptions = _assumptions(functions, constants, done, hangs)
+    assumptions = _assumptions((first, second), functions, constants, done, hangs)
     if any(ran.plan.left_out for ran in (a, b)) and _hangs_on_left_out(first, second, budget, numbers):
         assumptions.append("lanes that a load leaves out hold zero, as on this target")
     return Proof(
         True,
         trials=done,
-        passed_scalars=bool(_scalars(first, second)) and not scalars,
+        passed_scalars=len(scalars_of(first, second)) > len(scalars),
         elements=elements,
         only_one=[*_only_one(0, first, second, a), *_only_one(1, second, first, b)],
         assumptions=assumptions,
@@ -244,27 +245,6 @@ def _compared(first: Kernel, second: Kernel, a: Ran, b: Ran, numbers: Field) -> 
 # --- what goes in and what is said --------------------------------------------------------------------------
 
 
-def _scalars(first: Kernel, second: Kernel) -> dict[str, float]:
-    """The floats that are passed, by name."""
-    found: dict[str, float] = {}
-    for kernel in (first, second):
-        for module, launch in zip(kernel.modules, kernel.launches, strict=True):
-            for name, given in zip(module.kernel.arguments, launch.arguments, strict=True):
-                if isinstance(name.type, FloatType) and isinstance(given, ScalarArgument):
-                    found.setdefault(given.name, in_type(float(given.value), name.type))
-    return found
-
-
-def _constants(kernel: Kernel) -> Iterable[float]:
-    for function in (one for module in kernel.modules for one in module.functions.values()):
-        for operation in walk(function.body) if function.body is not None else ():
-            if operation.name == "arith.constant":
-                value = operation.attributes["value"]
-                for one in value.values if isinstance(value, Dense) else (value,):
-                    if isinstance(one, float):
-                        yield in_type(one, operation.results[0].type)
-
-
 _KNOWN = frozenset(
     (
         *("add", "sub", "mul", "div", "neg", "reciprocal", "fma", "cast", "compare", "equals", "isnan"),
@@ -275,8 +255,18 @@ _KNOWN = frozenset(
 _POSITIVE = frozenset(("log", "log2", "log10", "log1p", "sqrt", "rsqrt"))
 
 
-def _assumptions(functions: set[str], constants: Sequence[float], trials: int, hangs: _HangsOn) -> list[str]:
+def _assumptions(
+    kernels: Sequence[Kernel],
+    functions: set[str],
+    constants: Sequence[float],
+    trials: int,
+    hangs: _HangsOn,
+) -> list[str]:
     found = ["rounding is left out: casts between floats change nothing, sums have no order"]
+    makers = list(dict.fromkeys(maker for kernel in kernels for maker in makers_of(kernel)))
+    if makers:
+        found.append(f"a CUDA kernel is its PTX, of {' and '.join(makers)}: what is made of it is trusted")
+        found.append("functions of CUDA's math library, and approximations, are what they are called")
     if hangs.choices:
         decided = f"which {trials} random orders of all numbers decided"
         found.append(f"a result hangs on {hangs.choices} comparisons of numbers that differ, {decided}")
@@ -287,5 +277,7 @@ def _assumptions(functions: set[str], constants: Sequence[float], trials: int, h
     unknown = sorted(functions - _KNOWN)
     if unknown:
         found.append(f"of {', '.join(unknown)} it is only known that equal arguments give equal results")
-    found.append("inputs are finite, nothing is divided by zero, zero has no sign, and programs don't race")
+    apart = all(makers_of(kernel) for kernel in kernels)  # PTX is run only if its threads don't race
+    last = "and zero has no sign" if apart else "zero has no sign, and programs don't race"
+    found.append(f"inputs are finite, nothing is divided by zero, {last}")
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,10 +18,16 @@ from kerncap.sanitizer.concrete.run import Limits, Outcome, Track, evaluate
 from kerncap.sanitizer.equality.float_memory import FloatMemory
 from kerncap.sanitizer.equality.numbers import Array, Ints, NotModelled, Numbers, named
 from kerncap.sanitizer.equality.operations import ExactPlan
-from kerncap.sanitizer.launch import Contents, Launch, Unwritten
-from kerncap.sanitizer.paged_bytes import Bytes, PagedBytes, Run
+from kerncap.sanitizer.equality.plan_values import in_type
+from kerncap.sanitizer.equality.ptx import code
+from kerncap.sanitizer.equality.ptx.launch import PtxLaunch
+from kerncap.sanitizer.equality.ptx.machine import TooMuch
+from kerncap.sanitizer.equality.ptx.reader import read
+from kerncap.sanitizer.equality.ptx.run import IN_A_STRUCTURE, PtxRun, scalars_of
+from kerncap.sanitizer.launch import Contents, Launch, ScalarArgument, Unwritten
+from kerncap.sanitizer.paged_bytes import Bytes, NotReadable, PagedBytes, Run
 from kerncap.sanitizer.ttir import read_module
-from kerncap.sanitizer.ttir.ir import FloatType, Module
+from kerncap.sanitizer.ttir.ir import Dense, FloatType, Module, walk
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class Kernel:
     """
 
     launches: tuple[Launch, ...]
-    modules: tuple[Module, ...]
+    modules: tuple[Module | code.Module, ...]
     names: tuple[str, ...]
     results: tuple[str, ...]
 
@@ -55,7 +61,53 @@ def storage_names(launch: Launch) -> tuple[str, ...]:
 def kernel_of(*launches: Launch) -> Kernel:
     """Launches with one list of storages, read."""
     names = storage_names(launches[0])
-    return Kernel(launches, tuple(read_module(one.ttir) for one in launches), names, names)
+    return Kernel(launches, tuple(map(_module, launches)), names, names)
+
+
+def _module(launch: Launch) -> Module | code.Module:
+    if isinstance(launch, PtxLaunch):
+        return read(launch.ptx, launch.entry)
+    return read_module(launch.ttir)
+
+
+def scalars(*kernels: Kernel) -> dict[str, float]:
+    """The floats that are passed, by name."""
+    found: dict[str, float] = {}
+    for kernel in kernels:
+        for module, launch in zip(kernel.modules, kernel.launches, strict=True):
+            if isinstance(module, code.Module):
+                assert isinstance(launch, PtxLaunch)
+                found = {**scalars_of(module, launch), **found}
+                continue
+            for name, given in zip(module.kernel.arguments, launch.arguments, strict=True):
+                if isinstance(name.type, FloatType) and isinstance(given, ScalarArgument):
+                    found.setdefault(given.name, in_type(float(given.value), name.type))
+    return found
+
+
+def varying(named: Mapping[str, float]) -> dict[str, float]:
+    """Of floats that are passed, those that may be any other: all that are arguments."""
+    return {name: value for name, value in named.items() if not name.startswith(IN_A_STRUCTURE)}
+
+
+def makers(kernel: Kernel) -> list[str]:
+    """What made the PTX of a CUDA kernel; nothing of others."""
+    return [one.maker for one in kernel.launches if isinstance(one, PtxLaunch)]
+
+
+def constants(kernel: Kernel) -> Iterator[float]:
+    """The floats that its code has."""
+    for module in kernel.modules:
+        if isinstance(module, code.Module):
+            yield from module.floats()
+            continue
+        for function in module.functions.values():
+            for operation in walk(function.body) if function.body is not None else ():
+                if operation.name == "arith.constant":
+                    value = operation.attributes["value"]
+                    for one in value.values if isinstance(value, Dense) else (value,):
+                        if isinstance(one, float):
+                            yield in_type(one, operation.results[0].type)
 
 
 class CannotRun(Exception):
@@ -81,7 +133,7 @@ class Budget:
 class Ran:
     """``plan``: of the last launch, with what all left; ``work``: operations on elements."""
 
-    plan: ExactPlan
+    plan: ExactPlan | PtxRun
     work: int
 
     @property
@@ -91,12 +143,48 @@ class Ran:
 
 def run(kernel: Kernel, numbers: Numbers, budget: Budget, filler: Array | None = None) -> Ran:
     """All programs. ``filler``: in lanes that a load leaves out, instead of zero. Raises CannotRun."""
-    plan, work = None, 0
+    plan: ExactPlan | PtxRun | None = None
+    work = 0
     for launch, module in zip(kernel.launches, kernel.modules, strict=True):
+        if isinstance(module, code.Module):
+            plan = _ptx(launch, module, numbers, kernel, plan)
+            work += _ended(plan, budget)
+            continue
+        if isinstance(plan, PtxRun):
+            raise NotModelled("launches of CUDA and of Triton, one after another")
         plan = ExactPlan(module, module.kernel, launch, numbers, kernel.names, filler, plan)
         work += _evaluated(launch, module, plan.memory, budget, plan).element_operations
     assert plan is not None
     return Ran(plan, work)
+
+
+def _ptx(
+    launch: Launch,
+    module: code.Module,
+    numbers: Numbers,
+    kernel: Kernel,
+    before: ExactPlan | PtxRun | None,
+    *,
+    rounds: bool = False,
+) -> PtxRun:
+    assert isinstance(launch, PtxLaunch)
+    if isinstance(before, ExactPlan):
+        raise NotModelled("launches of CUDA and of Triton, one after another")
+    return PtxRun(module, launch, numbers, kernel.names, before, rounds=rounds)
+
+
+def _ended(plan: PtxRun, budget: Budget) -> int:
+    try:
+        work = plan.run(budget.left())
+    except (TooMuch, MemoryError):
+        budget.left()
+        raise CannotRun("too large: more operations than there may be") from None
+    except NotReadable as error:
+        raise CannotRun(str(error)) from None
+    unknown = plan.memory.unknown()
+    if unknown:
+        raise CannotRun(next(iter(unknown.values())))
+    return work
 
 
 def _evaluated(
@@ -119,19 +207,43 @@ def _evaluated(
     return outcome
 
 
-def run_in_own_types(kernel: Kernel, numbers: Numbers, like: FloatMemory, budget: Budget) -> Memory:
+@dataclass
+class Left:
+    """What a run in the kernel's own types left: bytes; of a CUDA kernel, floats apart."""
+
+    memory: Memory
+    floats: FloatMemory | None = None
+
+    def floats_at(self, storage: int, element: FloatType, places: Ints) -> Array:
+        """These elements, as float64."""
+        if self.floats is not None and storage in self.floats.storages:
+            return self.floats.storages[storage].read(places)
+        width = element.width // 8
+        held = self.memory.storage(storage)
+        held.need(places * width, width)
+        return formats.decode(held.view(width)[places], element.name).astype(np.float64)
+
+
+def run_in_own_types(kernel: Kernel, numbers: Numbers, like: FloatMemory, budget: Budget) -> Left:
     """The kernel as the sanitizer runs it, on what ``numbers`` draws for the storages of ``like``.
 
     Raises CannotRun.
     """
     contents = _Drawn(kernel, numbers, {index: held.element for index, held in like.storages.items()})
-    memory = None
+    memory: Memory | None = None
+    plan: PtxRun | None = None
     for launch, module in zip(kernel.launches, kernel.modules, strict=True):
+        if isinstance(module, code.Module):
+            plan = _ptx(launch, module, numbers, kernel, plan, rounds=True)
+            _ended(plan, budget)
+            continue
         launch = replace(launch, contents=contents)
         memory = Memory(launch, memory)
         _evaluated(launch, module, memory, budget)
+    if plan is not None:
+        return Left(plan.memory, plan.floats)
     assert memory is not None
-    return memory
+    return Left(memory)
 
 
 class _Drawn:
@@ -159,14 +271,6 @@ class _Drawn:
 
     def unwritten(self, storage: int) -> Unwritten | None:
         return None
-
-
-def floats_of(memory: Memory, storage: int, element: FloatType, places: Ints) -> Array:
-    """What a run in the kernel's own types left at these elements, as float64."""
-    width = element.width // 8
-    held = memory.storage(storage)
-    held.need(places * width, width)
-    return formats.decode(held.view(width)[places], element.name).astype(np.float64)
 
 
 def pairs(first: Kernel, second: Kernel) -> list[tuple[int, int]]:

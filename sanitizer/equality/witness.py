@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.equality.numbers import Bools, Ints
 from kerncap.sanitizer.equality.readable_inputs import INPUTS, Reals, beside
 from kerncap.sanitizer.equality.runs import (
     Budget,
     Kernel,
+    Left,
     Ran,
     check_types,
-    floats_of,
     integers_that_differ,
     pairs,
     run,
@@ -63,10 +62,10 @@ class _Comparison:
         self._kernels, self._numbers, self._words, self._budget = (first, second), numbers, words, budget
         self._ran = run(first, numbers, budget), run(second, numbers, budget)
         check_types(first, second, *self._ran)
-        self._own: tuple[Memory, Memory] | None = None
+        self._own: tuple[Left, Left] | None = None
         self.near = ""
 
-    def _in_own_types(self) -> tuple[Memory, Memory]:
+    def _in_own_types(self) -> tuple[Left, Left]:
         if self._own is None:
             one, other = (
                 run_in_own_types(kernel, self._numbers, ran.floats, self._budget)
@@ -80,8 +79,8 @@ class _Comparison:
         for (storage, there), byte in integers_that_differ(*self._ran, pairs(*self._kernels)):
             width = _width(self._kernels[0], storage)
             values = []
-            for memory, index in zip(self._in_own_types(), (storage, there), strict=True):
-                held = memory.storage(index)
+            for left, index in zip(self._in_own_types(), (storage, there), strict=True):
+                held = left.memory.storage(index)
                 held.need(np.array([byte // width * width]), width)
                 values.append(int(held.view(width)[byte // width].view(np.dtype(f"i{width}"))))
             if values[0] != values[1]:
@@ -112,8 +111,8 @@ class _Comparison:
     def _confirmed(self, pair: tuple[int, int], places: Ints, exact: tuple[Floats, Floats]) -> Witness | None:
         held = [ran.floats.storages[index] for ran, index in zip(self._ran, pair, strict=True)]
         own = [
-            floats_of(memory, index, one.element, places)
-            for memory, index, one in zip(self._in_own_types(), pair, held, strict=True)
+            left.floats_at(index, one.element, places)
+            for left, index, one in zip(self._in_own_types(), pair, held, strict=True)
         ]
         finite = [np.isfinite(one) for one in own]
         with np.errstate(invalid="ignore", over="ignore"):

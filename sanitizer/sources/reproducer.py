@@ -89,9 +89,9 @@ def launch_from_reproducer(
     """
     manifest = reproducer.manifest
     text = ttir if ttir is not None else ttir_of(reproducer)
-    memory = _Memory(manifest)
+    memory = ManifestMemory(manifest)
     function = read_module(text).kernel
-    named = dict(_named_arguments(manifest, memory))
+    named = dict(named_arguments(manifest, memory))
     return Launch(
         kernel=manifest.kernel.name,
         ttir=text,
@@ -136,7 +136,7 @@ def notes_of(manifest: schema.Manifest) -> tuple[str, ...]:
     return (f"the storage of {shown} is not known: bounds are those of the allocation around it",)
 
 
-class _Memory:
+class ManifestMemory:
     """Storages of a launch: those of its tensors, and what is left of the regions around them.
 
     Ranges that share bytes are one storage, for a byte must not be two things.
@@ -239,14 +239,14 @@ def _union(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _named_arguments(manifest: schema.Manifest, memory: _Memory) -> Iterator[tuple[str, Argument]]:
+def named_arguments(manifest: schema.Manifest, memory: ManifestMemory) -> Iterator[tuple[str, Argument]]:
     for argument in manifest.arguments:
         if argument.role != "constexpr":
             yield from _flattened(manifest, memory, argument.name, argument.value)
 
 
 def _flattened(
-    manifest: schema.Manifest, memory: _Memory, name: str, value: schema.Value
+    manifest: schema.Manifest, memory: ManifestMemory, name: str, value: schema.Value
 ) -> Iterator[tuple[str, Argument]]:
     """One Python argument; a tuple gives one for each of its elements, ``None`` and functions none."""
     if isinstance(value, schema.SequenceValue):
@@ -271,7 +271,7 @@ def _flattened(
         yield name, ScalarArgument(name, float.fromhex(value.value))
 
 
-def _tensor(manifest: schema.Manifest, memory: _Memory, name: str, index: int) -> TensorArgument:
+def _tensor(manifest: schema.Manifest, memory: ManifestMemory, name: str, index: int) -> TensorArgument:
     view = manifest.views[index]
     address = manifest.regions[view.region].base + view.offset
     return TensorArgument(

@@ -205,7 +205,7 @@ def pages() -> list[Path]:
 def written(page: Path, program: str) -> list[tuple[str, str]]:
     """First word and rest of each ``program …`` in the page's code, inline or in a block."""
     text = page.read_text()
-    blocks = re.findall(r"^```[a-z]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```[^`\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     lines = [line.removeprefix("$ ").split("  #")[0] for block in blocks for line in block.splitlines()]
     lines += re.findall(r"`([^`\n]+)`", prose)

@@ -1,4 +1,4 @@
-"""`prove`: whether two Triton kernels compute the same function. No kernel is executed."""
+"""`prove`: whether two kernels of Triton or CUDA compute the same function. No kernel is executed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from kerncap.api.candidate_file import refuse_inside
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.api.diff import opened
 from kerncap.api.prove.handed_on import check_handed_on
-from kerncap.api.prove.proof_launches import captured, check_language, with_source
+from kerncap.api.prove.proof_launches import captured, check_language, cuda_launch, with_source
 from kerncap.api.prove.proof_words import ProofWords, said
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.printable import visible
 from kerncap.regular_file import read_regular_text
+from kerncap.replay.candidates.build import MODULES, SUFFIXES
 from kerncap.result_line import result_line
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class ProveResult:
 def prove(a: Path | str, b: Path | str, options: ProveOptions | None = None) -> ProveResult:
     """Whether the kernels of ``a`` and ``b`` leave the same in memory for all float values.
 
-    Each is a reproducer, or a Python source of its kernel: then the launch is the other's, or
+    Each is a reproducer, or a source of its kernel in Triton or CUDA C++: then the launch is the other's, or
     ``options.launch``'s. Two reproducers have to be of the same shapes and numbers.
     With ``options.then``, b is what several launches do one after another.
     Raises UsageError for what can't be compared, FormatError, and BackendUnavailable for a source that does
@@ -185,7 +186,7 @@ def _proved(
 
 
 def _is_source(path: Path) -> bool:
-    return path.suffix == ".py" and not path.is_dir()
+    return path.suffix in (*SUFFIXES, *MODULES) and not path.is_dir()
 
 
 def _launch(path: Path, own: Reproducer | None, of_sources: Reproducer, options: ProveOptions) -> Launch:
@@ -194,6 +195,10 @@ def _launch(path: Path, own: Reproducer | None, of_sources: Reproducer, options:
         return captured(own, trusted=options.trust, python=options.python)
     check_language(of_sources)
     refuse_inside("source", path)
+    if of_sources.manifest.kernel.language == "cuda":
+        return cuda_launch(of_sources, path, trusted=options.trust, python=options.python)
+    if path.suffix != ".py":
+        raise UsageError(f"{visible(path)}: the source of a Triton kernel is a .py file")
     text = read_regular_text(path, MAX_SOURCE_BYTES)
     try:
         config, _ = settings_of(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,6 +12,8 @@ import msgspec
 from kerncap.api.compiled_ttir import Instead, compile_source
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
+from kerncap.replay import trust
+from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.outcome import Config, Scalar
 
 if TYPE_CHECKING:
@@ -20,14 +23,19 @@ _WHY = "a proof reads TTIR"
 
 
 def check_language(reproducer: Reproducer) -> None:
-    """Raises UsageError for a kernel that is no Triton kernel."""
+    """Raises UsageError for a kernel that is of neither Triton nor CUDA."""
     language = reproducer.manifest.kernel.language
-    if language != "triton":
-        raise UsageError(f"{reproducer.path}: a {language} kernel; a proof reads Triton kernels")
+    if language not in ("triton", "cuda"):
+        raise UsageError(f"{reproducer.path}: a {language} kernel; a proof reads kernels of Triton and CUDA")
 
 
 def captured(reproducer: Reproducer, *, trusted: bool = False, python: str | None = None) -> Launch:
-    """The launch as it was captured; its source is compiled if there is no TTIR. Raises KerncapError."""
+    """The launch as it was captured; its source is compiled if there is no TTIR, and for CUDA.
+
+    Raises KerncapError.
+    """
+    if reproducer.manifest.kernel.language == "cuda":
+        return cuda_launch(reproducer, None, trusted=trusted, python=python)
     from kerncap.sanitizer.sources.reproducer import launch_from_reproducer, target_of
 
     target, text = target_of(reproducer.manifest.device), None
@@ -57,6 +65,55 @@ def with_source(
     compiled = compile_source(reproducer, target, _WHY, python=python, instead=Instead(text, name, change))
     launch = launch_from_reproducer(reproducer, compiled, target)
     return launch if config is None or config.grid is None else replace(launch, grid=config.grid)
+
+
+def cuda_launch(
+    reproducer: Reproducer,
+    candidate: Path | None,
+    *,
+    trusted: bool = False,
+    python: str | None = None,
+    hostile: bool = False,
+) -> Launch:
+    """A CUDA launch with the PTX of a candidate, or of its own source; without one, with the captured PTX.
+
+    Raises KerncapError.
+    """
+    from kerncap.replay.candidates.to_ptx import Ptx, has_unit, ptx_of
+    from kerncap.sanitizer.sources.ptx_reproducer import NoParameters, ptx_launch
+
+    is_source = candidate is None or candidate.suffix != ".ptx"
+    if is_source and has_unit(reproducer):
+        trust.require(reproducer, trusted, ": a proof compiles its source. That")
+    try:
+        made = ptx_of(reproducer, candidate, python, hostile=hostile)
+    except (BuildError, BackendUnavailable) as error:
+        held = _captured_ptx(reproducer) if candidate is None else None
+        if held is None:
+            raise BackendUnavailable("proof", str(error)) from error
+        made = Ptx(held, reproducer.manifest.kernel.mangled or reproducer.manifest.kernel.name, "the capture")
+    try:
+        return ptx_launch(reproducer, made.text, made.entry, made.maker)
+    except NoParameters as reason:
+        raise BackendUnavailable("proof", f"{reproducer.path}: {reason}") from reason
+
+
+def _captured_ptx(reproducer: Reproducer) -> str | None:
+    from kerncap.capture.images.choose import choose
+    from kerncap.capture.images.problem import ImageProblem
+
+    kernel = reproducer.manifest.kernel
+    for stage in ("ptx", "fatbin"):
+        data = reproducer.code(stage)
+        if data is None:
+            continue
+        try:
+            found = choose(data, reproducer.manifest.device.arch, kernel.mangled or kernel.name).ptx
+        except ImageProblem:
+            continue
+        if found is not None:
+            return found.decode("utf-8", "replace")
+    return None
 
 
 def _value(value: Scalar) -> schema.Value:

@@ -1,15 +1,16 @@
-"""The proof stage: whether a Triton candidate computes the same function as the captured kernel."""
+"""The proof stage: whether a candidate computes the same function as the captured kernel."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from kerncap.api.prove.proof_launches import captured, with_source
+from kerncap.api.prove.proof_launches import captured, cuda_launch, with_source
 from kerncap.api.prove.proof_words import said
 from kerncap.api.verify import numerics_stage
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
 from kerncap.log import one_line
+from kerncap.replay.candidates.build import MODULES, SUFFIXES
 from kerncap.replay.engine import CANDIDATE
 
 
@@ -18,17 +19,22 @@ def stage(case: Case) -> StageResult:
     found = StageResult("proof")
     if case.which != CANDIDATE or candidate is None:
         return found.undecided("there is no candidate to compare with the captured kernel")
-    if case.reproducer.manifest.kernel.language != "triton" or candidate.suffix != ".py":
-        return found.undecided("it takes Triton's source")
+    language = case.reproducer.manifest.kernel.language
+    wanted = {"triton": MODULES, "cuda": SUFFIXES}.get(language, frozenset())
+    if candidate.suffix not in wanted:
+        return found.undecided("it takes a source of Triton, or of CUDA C++")
     from kerncap.sanitizer.equality.proof import prove
     from kerncap.sanitizer.equality.runs import kernel_of
 
     python = case.engine.choice.python
     try:
-        text = candidate.read_text(encoding="utf-8")
-        config = case.engine.config(CANDIDATE)
         first = captured(case.reproducer, python=python)
-        second = with_source(case.reproducer, text, candidate.name, config, python=python)
+        if language == "cuda":
+            second = cuda_launch(case.reproducer, candidate, python=python, hostile=case.options.hostile)
+        else:
+            text = candidate.read_text(encoding="utf-8")
+            config = case.engine.config(CANDIDATE)
+            second = with_source(case.reproducer, text, candidate.name, config, python=python)
         words = said(prove(kernel_of(first), kernel_of(second)), "the captured kernel", candidate.name)
     except (KerncapError, OSError, UnicodeDecodeError) as error:
         return found.undecided(one_line(str(error).splitlines()[0]))

@@ -81,7 +81,7 @@ def _loaded(path: Path, name: str) -> Any:
     return getattr(module, name)
 
 
-def _differs(first: Kernel, second: Kernel, runs: int) -> bool:
+def differs(first: Kernel, second: Kernel, runs: int) -> bool:
     budget = Budget(LIMITS)
     usual = [one for one in INPUTS if "times" not in one.words]
     for seed in range(runs):
@@ -106,7 +106,7 @@ def judge(one: Mutated, path: Path, runs: int = RUNS) -> str:
     if found.witness is not None:
         return "shown to differ"
     try:
-        return "WRONG" if _differs(first, second, runs) else "proved"
+        return "WRONG" if differs(first, second, runs) else "proved"
     except (CannotRun, NotModelled):
         return "WRONG"
 

@@ -58,6 +58,7 @@ class Native:
     arguments: list[schema.Argument] = field(default_factory=list)
     parameters: list[bytes] = field(default_factory=list)
     code: dict[str, bytes] | None = None
+    source: str | None = None  # CUDA C++
 
     def region(
         self, pre: Any, post: Any = None, base: int | None = None,
@@ -181,10 +182,16 @@ class Native:
             memory=writer.finish_memory(),
             oracle=self.oracle,
             code=code,
+            source=None if self.source is None else self._stored(writer, self.source),
         )
         path = writer.seal(self.finished(manifest))
         trust.remember_captured(path)
         return path
+
+    def _stored(self, writer: ReproducerWriter, text: str) -> schema.Source:
+        file = writer.add_source("kernel.cu", text.encode())
+        build = schema.SourceBuild(tool="nvcc", unit=file.path, arch="sm_90")
+        return schema.Source(file=file, entry=self.kernel, language="cuda", build=build)
 
     def finished(self, manifest: schema.Manifest) -> schema.Manifest:
         """The manifest as it is written: for launches of another vendor."""
