@@ -103,7 +103,7 @@ def _judge(
         x, y = kind.decode(a), kind.decode(b)
         special = ~(np.isfinite(x) & np.isfinite(y))
         same_special = (x == y) | (np.isnan(x) & np.isnan(y))
-        difference = np.abs(x - y)
+        difference = np.abs(_apart(kind, a, b) if kind.name in ("int64", "uint64") else x - y)
         if kind.floating:
             outside = np.where(special, ~same_special, difference > atol + rtol * np.abs(y))
         else:
@@ -119,6 +119,14 @@ def _judge(
         relative = np.where(special | (y == 0), 0.0, finite / np.where(y == 0, 1.0, np.abs(y)))
         result.max_rel = max(result.max_rel, float(relative.max()))
     return outside
+
+
+def _apart(kind: Number, a: Any, b: Any) -> Any:
+    """a - b of integers of 64 bits, by halves: as float64 they may be equal before they are subtracted."""
+    a, b = (np.ascontiguousarray(each).view(kind.name) for each in (a, b))
+    high = (a >> 32).astype(np.float64) - (b >> 32).astype(np.float64)
+    low = (a & 0xFFFFFFFF).astype(np.float64) - (b & 0xFFFFFFFF).astype(np.float64)
+    return high * 2.0**32 + low
 
 
 def _is_subnormal(kind: Number, values: Any) -> Any:

@@ -101,16 +101,25 @@ def _bits(tensor: Any) -> Any:
 
 def _differences(a: Any, b: Any, unequal: Any, rtol: float, atol: float) -> tuple[Any, Any, Any, Any, Any]:
     """Both as float64, which of them are NaN or infinite, how far they are apart, which are outside."""
-    # float64 is exact for every narrower float; integers beyond 2^53 are judged by their bits.
+    # float64 is exact for every narrower float, and for integers up to 2^53.
     x, y = a.to(torch.float64), b.to(torch.float64)
     special = ~(torch.isfinite(x) & torch.isfinite(y))
-    difference = (x - y).abs()
+    difference = _apart(a, b).abs() if a.dtype in (torch.int64, torch.uint64) else (x - y).abs()
     if a.dtype.is_floating_point:
         same_special = (x == y) | (torch.isnan(x) & torch.isnan(y))
         outside = torch.where(special, ~same_special, difference > atol + rtol * y.abs())
     else:
         outside = unequal & (difference > atol if atol else unequal)
     return x, y, special, difference, outside
+
+
+def _apart(a: Any, b: Any) -> Any:
+    """a - b of integers of 64 bits, by halves: as float64 they may be equal before they are subtracted."""
+    ah, bh = (each.view(torch.int64) >> 32 for each in (a, b))
+    al, bl = (each.view(torch.int64) & 0xFFFFFFFF for each in (a, b))
+    if a.dtype == torch.uint64:
+        ah, bh = ah & 0xFFFFFFFF, bh & 0xFFFFFFFF
+    return (ah - bh).to(torch.float64) * 2.0**32 + (al - bl).to(torch.float64)
 
 
 def within(now: Any, expected: Any, rtol: float, atol: float, equal: Idle = never) -> bool:

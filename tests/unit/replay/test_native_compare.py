@@ -111,3 +111,27 @@ def test_what_only_looks_like_a_guessed_type_gets_no_tolerance() -> None:
     assert compare_arrays.compare(kind, *both, 1e-5, 1e-5).outside == 0
     guessed = compare_arrays.compare(kind, *both, 1e-5, 1e-5, guessed=True)
     assert (guessed.different, guessed.outside, guessed.first.index) == (4, 3, [2])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "found", "expected", "apart"),
+    [
+        ("int64", 2**60 + 3, 2**60, 3),
+        ("int64", -(2**63), 2**63 - 1, 2**64),
+        ("int64", -1, 2**32, 2**32 + 1),
+        ("uint64", 2**63 + 2**60 + 3, 2**63 + 2**60, 3),
+        ("uint64", 0, 2**64 - 1, 2**64),
+    ],
+)
+def test_integers_of_64_bits_are_as_far_apart_as_they_are(
+    dtype: str, found: int, expected: int, apart: int
+) -> None:
+    """Also where both are one number as float64: a tolerance of less lets nothing through."""
+    arrays = [np.array([7, number], dtype=dtype) for number in (found, expected)]
+    for atol, outside in ((0.0, 1), (2.0, 1), (float(apart), 0)):
+        ours = compare_arrays.compare(
+            dtypes.Number(dtype, 8), *(each.view(np.uint64) for each in arrays), 0.0, atol
+        )
+        theirs = by_torch.compare(*map(torch.from_numpy, arrays), 0.0, atol)
+        for one in (ours, theirs):
+            assert (one.different, one.outside, one.max_abs) == (1, outside, float(apart))
