@@ -78,7 +78,7 @@ def session(folder: Path, data: memoryview) -> tuple[list[int], float]:
 
 
 def seal(folder: Path, files: list[int], size: int) -> Path:
-    with ReproducerWriter(folder, "stage") as writer:
+    with ReproducerWriter(folder, "stage", size) as writer:
         writer.add_region_pre(0, size, StripedFiles(files, PIECE))
         return writer.seal(small.manifest(writer.finish_memory(), [size]))
 

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 python=$1
 folder=$2
 dependencies=(
-    "click>=8.1" "detect-secrets>=1.5,<2" "msgspec>=0.19" "rich>=13" "zstandard>=0.22"
+    "blake3>=1.0" "click>=8.1" "detect-secrets>=1.5,<2" "msgspec>=0.19" "rich>=13" "zstandard>=0.22"
     "optuna>=4" "python-constraint2>=2.2" "distributed>=2024.4"
     "pytest>=8.2" "pytest-timeout>=2.3" "pytest-xdist>=3.8" "hypothesis>=6.100" "jsonschema>=4.20"
     "scikit-build-core>=1.0" "pyelftools>=0.30" "z3-solver>=4.13" pip

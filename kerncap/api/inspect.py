@@ -78,7 +78,7 @@ def _check_digests(reproducer: Reproducer, verify: bool) -> str:
     if verify:
         reproducer.verify()
         return "verified"
-    stored = reproducer.manifest.memory.chunks.size
+    stored = reproducer.manifest.memory.stored_bytes
     small = stored <= DIGESTS_CHECKED_UP_TO
     reproducer.verify_files(memory=small)
     return "verified" if small else f"digests of memory not checked ({log.size(stored)}; --verify)"
@@ -92,7 +92,7 @@ def _stored(reproducer: Reproducer) -> dict[str, Any]:
         changed = len(reproducer.chunks_changed(number))
         regions.append({"pre_bytes": pre, "post_bytes": post, "chunks_changed": changed})
     return {
-        "memory_bytes": memory.chunks.size + memory.index.size,
+        "memory_bytes": memory.stored_bytes + memory.index.size,
         "pre_bytes": memory.pre_bytes,
         "post_bytes": memory.post_bytes,
         "chunks": len(reproducer.index.table),

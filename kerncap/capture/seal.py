@@ -104,14 +104,15 @@ class Sealer:
         what = f"{log.one_line(launch.kernel.name, 80)} (launch {launch.ordinal})"
         try:
             manifests.check_indices(launch)
-            writer = ReproducerWriter(self._output_of(process), launch.kernel.name)
-            # The stack outlives finish_memory: the writer's threads read from these files.
-            with writer, contextlib.ExitStack() as files:
+            # The stack outlives the writer, whose threads read from these files.
+            with contextlib.ExitStack() as files:
                 state = self._open_pre(files, process, launch)
                 parts = Split(launch, complete)
                 if launch.sparse and state is not None:
                     parts = split(launch, complete, state)
                 total = sum(region.size for region in parts.launch.regions)
+                writer = ReproducerWriter(self._output_of(process), launch.kernel.name, total)
+                files.enter_context(writer)
                 if total > SAY_SIZE_ABOVE:
                     log.line(f"{what}: writing {log.size(total)} to {self._output}")
                 path = self._write(

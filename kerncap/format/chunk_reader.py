@@ -1,6 +1,6 @@
 """The chunks of a reproducer, read, unpacked and checked on several threads.
 
-Chunks that follow each other both in their region and in memory/chunks are one read.
+Chunks that follow each other both in their region and in a file of chunks are one read.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from kerncap.format import digests
 from kerncap.format.chunks import MAX_IN_FLIGHT_BYTES, UNIT_BYTES, ChunkDecoder, worker_count
+from kerncap.format.digests import Digest
 from kerncap.format.memory_index import Encoding, MemoryIndex, Numbers
+from kerncap.format.names import CHUNKS_PATHS
 from kerncap.format.stored import format_error
 
 Run = tuple[int, int, int]  # number of the first chunk, its row, how many
@@ -28,14 +31,20 @@ T = TypeVar("T")
 
 
 class ChunkReader:
-    """Of the file ``fd``, which is at ``where`` and stays the caller's. Safe to use from several threads."""
+    """Of files of these ``sizes`` in the reproducer at ``folder``, which stay the caller's. Safe to use from
+    several threads."""
 
-    def __init__(self, where: Path, fd: int, index: MemoryIndex) -> None:
-        self._where = where
-        self._fd = fd
+    def __init__(
+        self, folder: Path, fds: Sequence[int], sizes: Sequence[int], index: MemoryIndex, digest: Digest
+    ) -> None:
+        self._paths = [folder / path for path in CHUNKS_PATHS[: len(fds)]]
+        self._fds = fds
+        self._starts = np.cumsum([0, *sizes], dtype=np.uint64)
         self._table = index.table
+        self._of_file = np.searchsorted(self._starts, self._table["offset"], side="right") - 1
         self._step = index.chunk_bytes
-        self._decoder = ChunkDecoder()
+        self._decoder = ChunkDecoder(digest)
+        self._hash = digests.function(digest)
         self._local = threading.local()
         # A thread holds a run twice, packed and raw: larger chunks, fewer threads.
         self._unit = max(UNIT_BYTES, self._step)
@@ -58,26 +67,32 @@ class ChunkReader:
         rows = np.arange(1, len(self._table) + 1)
         self.each(rows, rows, lambda *_: None)
 
-    def digest_of_payloads(self) -> str:
-        """SHA-256 of the SHA-256 of each payload, in order. Raises FormatError for a file that ends early."""
+    def digest_of_payloads(self, file: int) -> str:
+        """SHA-256 of the digest of each payload of a file, in order. Raises FormatError for a file that ends
+        early."""
 
         def work(run: Run) -> bytes:
             _, row, count = run
-            return b"".join(hashlib.sha256(payload).digest() for payload in self._payloads(row, count))
+            return b"".join(map(self._hash, self._payloads(row, count)))
 
-        rows, found = np.arange(1, len(self._table) + 1), hashlib.sha256()
-        for digests in self._on_threads(work, self._runs(rows, rows)):
-            found.update(digests)
+        rows, found = np.flatnonzero(self._of_file == file) + 1, hashlib.sha256()
+        for of_run in self._on_threads(work, self._runs(rows, rows)):
+            found.update(of_run)
         return found.hexdigest()
 
     def payload(self, row: int) -> bytes:
         """A chunk as it is stored. Raises FormatError for a file that ends early."""
         return bytes(next(self._payloads(row, 1)))
 
+    def chunk(self, row: int) -> bytes:
+        """A chunk's raw bytes, checked. Raises FormatError."""
+        return bytes(self._raw(row, 1)[0])
+
     # --- inside ------------------------------------------------------------------------------------
 
     def _runs(self, chunks: Numbers, rows: Numbers) -> Iterator[Run]:
-        ends = np.flatnonzero((np.diff(chunks) != 1) | (np.diff(rows) != 1)) + 1
+        apart = (np.diff(chunks) != 1) | (np.diff(rows) != 1) | (np.diff(self._of_file[rows - 1]) != 0)
+        ends = np.flatnonzero(apart) + 1
         most = self._unit // self._step
         for start, stop in itertools.pairwise([0, *ends.tolist(), len(chunks)]):
             for first in range(start, stop, most):
@@ -85,14 +100,15 @@ class ChunkReader:
 
     def _payloads(self, row: int, count: int) -> Iterator[memoryview]:
         records = self._table[row - 1 : row - 1 + count]
-        offset = int(records["offset"][0])
+        file = int(self._of_file[row - 1])
+        offset = int(records["offset"][0] - self._starts[file])
         data = self._buffer()[: int(records["stored"].sum(dtype=np.int64))]
         done = 0
         while done < len(data):
-            read = os.preadv(self._fd, [data[done:]], offset + done)
+            read = os.preadv(self._fds[file], [data[done:]], offset + done)
             if not read:
                 message = f"truncated: chunks {row} to {row + count - 1} end at {offset + len(data)}"
-                raise format_error(self._where, offset + done, message)
+                raise format_error(self._paths[file], offset + done, message)
             done += read
         for size in records["stored"].tolist():
             yield data[:size]
@@ -104,10 +120,11 @@ class ChunkReader:
             record = self._table[number - 1]
             encoding, size = int(record["encoding"]), int(record["raw"])
             try:
-                found.append(self._decoder.decode(encoding, payload, size, record["sha256"].tobytes()))
+                found.append(self._decoder.decode(encoding, payload, size, record["digest"].tobytes()))
             except ValueError as error:
-                message = f"chunk {number} is damaged: {error}"
-                raise format_error(self._where, int(record["offset"]), message) from error
+                file, message = int(self._of_file[row - 1]), f"chunk {number} is damaged: {error}"
+                offset = int(record["offset"] - self._starts[file])
+                raise format_error(self._paths[file], offset, message) from error
         if (self._table["encoding"][row - 1 : row - 1 + count] == Encoding.RAW).all():
             return [self._buffer()[: sum(map(len, found))]]  # one after the other as they are
         return found

@@ -1,6 +1,7 @@
 """Chunk payloads: compression and hashing on several threads, in bounded memory, in a fixed order.
 
 A thread takes a unit of several chunks at a time: Python's own cost is then small beside that of the bytes.
+Of large memory the units go to several files in turn: a file takes the bytes of one writer at a time.
 """
 
 from __future__ import annotations
@@ -15,25 +16,29 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import zstandard
 
+from kerncap.format import digests
 from kerncap.format.contract import default
-from kerncap.format.file_in_parts import FileInParts
-from kerncap.format.memory_index import ROW, ZERO_ROW, Encoding, Table
+from kerncap.format.memory_index import ROW, ZERO_ROW, Encoding, Numbers, Table
+from kerncap.format.names import CHUNKS_PATHS
+from kerncap.format.positioned_write import write_parts
+from kerncap.format.schema import StoredFile
 
 CHUNK_BYTES = default.chunk_bytes
 UNIT_BYTES = 16 * CHUNK_BYTES
-MOST_THREADS = 12  # beyond it they wait for each other: each hash is a turn at Python's lock
+MOST_THREADS = 16  # beyond it they wait for each other: each hash is a turn at Python's lock
 MAX_IN_FLIGHT_BYTES = 128 << 20  # of raw memory, in units
 ZSTD_LEVEL = 3
 SAMPLE_PIECES, SAMPLE_PIECE_BYTES = 4, 4096
 UNIT_PIECES = 16
 WORTH_PACKING = 7 / 8
 WORTH_A_LOOK = 31 / 32  # of samples of a whole unit: with one chunk of 16 that packs they take less
-FILE_DIGEST_UP_TO = 64 << 20  # bytes: a digest of the whole file is one thread's work
+LARGE_BYTES = 64 << 20  # of memory; and of the first file, before others are there
 _NICER = 5  # than the program that is captured
 _ZEROS = bytes(64)
 
@@ -62,15 +67,35 @@ class _Unit:
     payloads: dict[bytes, _Payload] = field(default_factory=dict)
 
 
+class _File:
+    """A file of chunks that grows; its digest is of its bytes or, of large memory, of its payloads'."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
+        self.fd = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self.size = 0
+        self.digest = hashlib.sha256()
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
 class ChunkWriter:
-    """Puts the chunks it is given into a file, one after the other: zero ones dropped, equal ones kept once.
+    """Puts the chunks it is given into files, one after the other: zero ones dropped, equal ones kept once.
 
     Rows are numbered in the order of `add`, whatever order the threads finish in, so the same
-    calls give the same bytes. At most `MAX_IN_FLIGHT_BYTES` are in memory. ``fd`` stays the caller's.
+    calls give the same bytes. At most `MAX_IN_FLIGHT_BYTES` are in memory.
     """
 
-    def __init__(self, fd: int) -> None:
-        self._file = FileInParts(fd)
+    def __init__(self, folder: Path, memory_bytes: int) -> None:
+        """In a reproducer's ``folder``; of large memory in several files, and by BLAKE3."""
+        self.is_large = memory_bytes >= LARGE_BYTES
+        self._hash = digests.function("blake3" if self.is_large else "sha256")
+        self._folder = folder
+        self._files = [_File(folder, CHUNKS_PATHS[0])]
+        self._turn = 0
         threads = worker_count()
         self._pool = ThreadPoolExecutor(threads, "kerncap-chunks", initializer=_be_nice)
         self._local = threading.local()
@@ -82,9 +107,7 @@ class ChunkWriter:
         self._writes: collections.deque[Future[None]] = collections.deque()
         self._rows: dict[bytes, int] = {}
         self._table: list[tuple[bytes, int, int, int, int]] = []
-        self._offset = 0
-        self._file_digest = hashlib.sha256()
-        self._payload_digests = hashlib.sha256()
+        self._file_of_row: list[int] = []
 
     def add(self, load: Loader, placed: Placed) -> None:
         """Add the chunks of a unit of at most UNIT_BYTES.
@@ -95,25 +118,34 @@ class ChunkWriter:
         buffer = self._buffer()
         self._pending.append((self._pool.submit(self._prepare, load, buffer), placed, buffer))
 
-    def finish(self) -> Table:
-        """Wait for all chunks and give the table; `add` may still be called afterwards."""
+    def finish(self) -> tuple[Table, Numbers]:
+        """Wait for all chunks and make them durable; the table, and the place in it of each row that `add`
+        has given."""
         while self._pending:
             self._drain_one()
         while self._writes:
             self._writes.popleft().result()
-        self._file.finish(self._offset)
-        return np.array(self._table, dtype=ROW)
+        collections.deque(self._pool.map(lambda file: os.fsync(file.fd), self._files), maxlen=0)
+        table, of_file = np.array(self._table, dtype=ROW), np.array(self._file_of_row, dtype=np.int64)
+        starts = np.cumsum([0, *(file.size for file in self._files)], dtype=np.uint64)
+        table["offset"] += starts[of_file]
+        order = np.argsort(of_file, kind="stable")
+        places = np.zeros(len(table) + 1, dtype=np.int64)
+        places[order + 1] = np.arange(1, len(table) + 1)
+        return table[order], places
 
-    def written(self) -> tuple[int, str, bool]:
-        """The file's size in bytes and its SHA-256; True if that is of the payloads' digests."""
-        if self._offset > FILE_DIGEST_UP_TO:
-            return self._offset, self._payload_digests.hexdigest(), True
-        return self._offset, self._file_digest.hexdigest(), False
+    def files(self) -> list[StoredFile]:
+        """What `finish` has made."""
+        return [
+            StoredFile(path=one.name, size=one.size, sha256=one.digest.hexdigest()) for one in self._files
+        ]
 
     def close(self) -> None:
         """Stop the threads; what was not drained is lost. Safe to call twice."""
         self._pending.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        for file in self._files:
+            file.close()
 
     def _buffer(self) -> Buffer:
         if self._buffers < self._most and self._free.empty():
@@ -134,7 +166,7 @@ class ChunkWriter:
             if is_zero(raw):
                 unit.digests.append(None)
                 continue
-            digest = hashlib.sha256(raw).digest()
+            digest = self._hash(raw)
             unit.digests.append(digest)
             # An equal chunk in a unit before this one that still waits is found when both are in order.
             if digest not in unit.payloads and digest not in self._rows:
@@ -146,14 +178,14 @@ class ChunkWriter:
         if looks and self._packs(_sample(data, SAMPLE_PIECES), WORTH_PACKING):
             packed = self._compressor().compress(data)
             if len(packed) < len(data):
-                return _Payload(Encoding.ZSTD, len(packed), packed, hashlib.sha256(packed).digest())
+                return _Payload(Encoding.ZSTD, len(packed), packed, self._hash(packed))
         return _Payload(Encoding.RAW, len(data), None, digest)
 
     def _packs(self, sample: bytes | memoryview, worth: float) -> bool:
         return len(self._compressor().compress(sample)) <= len(sample) * worth
 
     def _compressor(self) -> zstandard.ZstdCompressor:
-        # Compressor objects are not thread-safe; the checksum would repeat what SHA-256 does.
+        # Compressor objects are not thread-safe; the checksum would repeat what the digest does.
         if not hasattr(self._local, "compressor"):
             self._local.compressor = zstandard.ZstdCompressor(
                 level=ZSTD_LEVEL, write_checksum=False, write_content_size=True, write_dict_id=False
@@ -164,7 +196,9 @@ class ChunkWriter:
     def _drain_one(self) -> None:
         future, placed, buffer = self._pending.popleft()
         unit = future.result()
-        rows, new, at = [], _Parts(unit.data), self._offset
+        there = {digest for digest in unit.digests if digest is not None}
+        file = self._file_of_next(has_new=not there <= self._rows.keys())
+        rows, new, at, stored = [], _Parts(unit.data), file.size, []
         for number, digest in enumerate(unit.digests):
             row = ZERO_ROW if digest is None else self._rows.get(digest)
             if row is None:
@@ -174,23 +208,30 @@ class ChunkWriter:
                 new.add(payload, start)
                 row = self._rows[digest] = len(self._table) + 1
                 raw_size = min(CHUNK_BYTES, len(unit.data) - start)
-                self._table.append((digest, self._offset, payload.size, raw_size, int(payload.encoding)))
-                self._offset += payload.size
-                self._payload_digests.update(payload.digest)
+                self._table.append((digest, file.size, payload.size, raw_size, int(payload.encoding)))
+                self._file_of_row.append(self._turn)
+                file.size += payload.size
+                stored.append(payload.digest)
             rows.append(row)
         parts = new.all()
-        if self._offset <= FILE_DIGEST_UP_TO:
-            for part in parts:
-                self._file_digest.update(part)
+        for piece in [b"".join(stored)] if self.is_large else parts:
+            file.digest.update(piece)
         placed(rows)
         while self._writes and self._writes[0].done():
             self._writes.popleft().result()
-        self._writes.append(self._pool.submit(self._write, at, parts, buffer))
+        self._writes.append(self._pool.submit(self._write, file.fd, at, parts, buffer))
 
-    def _write(self, offset: int, parts: list[bytes | memoryview], buffer: Buffer) -> None:
+    def _file_of_next(self, has_new: bool) -> _File:
+        """Of the next unit, if it ``has_new`` payloads: each in turn, once there are many."""
+        if has_new and self.is_large and self._files[0].size >= max(1, LARGE_BYTES):
+            self._turn = (self._turn + 1) % len(CHUNKS_PATHS)
+            if self._turn == len(self._files):
+                self._files.append(_File(self._folder, CHUNKS_PATHS[self._turn]))
+        return self._files[self._turn]
+
+    def _write(self, fd: int, offset: int, parts: list[bytes | memoryview], buffer: Buffer) -> None:
         try:
-            if parts:
-                self._file.write(offset, parts)
+            write_parts(fd, offset, parts)
         finally:
             self._free.put(buffer)
 
@@ -225,7 +266,8 @@ def _be_nice() -> None:
 class ChunkDecoder:
     """Turns a stored payload into its raw bytes, never into more than it may be. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, digest: digests.Digest = "sha256") -> None:
+        self._name, self._hash = digests.NAMES[digest], digests.function(digest)
         self._local = threading.local()
 
     def decode(
@@ -233,9 +275,9 @@ class ChunkDecoder:
     ) -> bytes | memoryview:
         """The raw bytes. Raises ValueError with the reason when the payload is not what it should be."""
         payload = self.unpack(encoding, payload, raw_size)
-        found = hashlib.sha256(payload).digest()
+        found = self._hash(payload)
         if found != digest:
-            raise ValueError(f"SHA-256 is {found.hex()[:16]}…, expected {digest.hex()[:16]}…")
+            raise ValueError(f"{self._name} is {found.hex()[:16]}…, expected {digest.hex()[:16]}…")
         return payload
 
     def unpack(self, encoding: int, payload: bytes | memoryview, raw_size: int) -> bytes | memoryview:

@@ -34,7 +34,7 @@ def require_expandable(reproducer: Reproducer, place: Path | None = None) -> Non
 
     ``reproducer.max_expanded`` is what the user allows, in bytes. ``place``: a folder that needs room for it.
     """
-    needed, stored = expanded_bytes(reproducer), reproducer.manifest.memory.chunks.size
+    needed, stored = expanded_bytes(reproducer), reproducer.manifest.memory.stored_bytes
     allowed, where = reproducer.max_expanded, visible(reproducer.path)
     remedy = "--max-size of replay, verify, minimize and export allows more"
     if allowed is not None and needed > allowed:

@@ -59,10 +59,10 @@ class LaunchOfRange(Reproducer):
         self.manifest = decode_manifest(manifest, path / manifest_of_launch(number))
         self.checks_path = checks_of_launch(number)
 
-    def share_memory(self, index: MemoryIndex, chunks_fd: int) -> None:
+    def share_memory(self, index: MemoryIndex, chunks: ChunkReader) -> None:
         """Take the range's memory. Raises FormatError where the manifest says otherwise of it."""
         self._index = index
-        self._chunks = ChunkReader(self.path / CHUNKS_PATH, chunks_fd, index)
+        self._chunks = chunks
         where = self.path / manifest_of_launch(self.number)
         for state in STATES:
             stated, found = getattr(self.manifest.memory, f"{state}_bytes"), index.raw_bytes(state)
@@ -151,8 +151,8 @@ class LaunchRange(OpenedFolder):
     def _problem(self, manifest: schema.Manifest) -> tuple[str, str] | None:
         """Why a launch can't be one of this range, and the key that says so; or None."""
         memory, shared = manifest.memory, self.manifest.memory
-        own = (memory.index, memory.chunks, memory.chunk_bytes, memory.digest_of)
-        if own != (shared.index, shared.chunks, shared.chunk_bytes, "payloads"):
+        own = (memory.index, memory.chunk_files, memory.chunk_bytes, memory.digest_of)
+        if own != (shared.index, (shared.chunks,), shared.chunk_bytes, shared.digest_of):
             return "memory", "its memory is not that of the range"
         device = (manifest.device.kind, manifest.device.ordinal)
         self._device = self._device or device
@@ -169,8 +169,9 @@ class LaunchRange(OpenedFolder):
         chunks_fd, size = open_file(self.path, self._root_fd, CHUNKS_PATH)
         self._closing.callback(os.close, chunks_fd)
         check_size(self.path / CHUNKS_PATH, size, memory.chunks.size)
+        digest = self.launches[0].manifest.memory.digest
         for launch, of_launch in zip(self.launches, found, strict=True):
-            launch.share_memory(of_launch, chunks_fd)
+            launch.share_memory(of_launch, ChunkReader(self.path, [chunks_fd], [size], of_launch, digest))
 
 
 def is_range(path: Path | str) -> bool:

@@ -24,8 +24,8 @@ INDEX_VERSION = 1
 RANGE_INDEX_VERSION = 2
 ZERO_ROW = 0  # rows count from 1; 0 says that the chunk is all zero
 
-#   sha256[32] of the raw bytes · offset u64 in memory/chunks · stored u32 · raw u32 · encoding u32
-ROW = np.dtype([("sha256", "V32"), ("offset", "<u8"), ("stored", "<u4"), ("raw", "<u4"), ("encoding", "<u4")])
+#   digest[32] of the raw bytes · offset u64 in all files of chunks · stored u32 · raw u32 · encoding u32
+ROW = np.dtype([("digest", "V32"), ("offset", "<u8"), ("stored", "<u4"), ("raw", "<u4"), ("encoding", "<u4")])
 #   region u32 · chunk number u32 · row u32
 ENTRY = np.dtype([("region", "<u4"), ("chunk", "<u4"), ("row", "<u4")])
 Table = npt.NDArray[np.void]
@@ -81,13 +81,21 @@ class MemoryIndex:
 
     @classmethod
     def decode(
-        cls, data: bytes, where: Path, region_sizes: Sequence[int], chunk_bytes: int, chunks_size: int
+        cls,
+        data: bytes,
+        where: Path,
+        region_sizes: Sequence[int],
+        chunk_bytes: int,
+        chunk_files: Sequence[int],
     ) -> MemoryIndex:
-        """Read and check an index. Raises FormatError naming the byte of what is wrong."""
+        """Read and check an index. Raises FormatError naming the byte of what is wrong.
+
+        ``chunk_files`` are the sizes of the files of chunks.
+        """
         file = _decoded(data, where, _IndexFile, INDEX_VERSION, chunk_bytes)
         check = _Check(data, where)
         table = check.column("table", file.table, ROW)
-        check.table(table, chunk_bytes, chunks_size)
+        check.table(table, chunk_bytes, chunk_files)
         pre, post = check.states("", file.pre, file.post, table, region_sizes, chunk_bytes)
         return cls(chunk_bytes, table, pre, post)
 
@@ -153,7 +161,7 @@ def decode_range(
         raise format_error(where, 0, message)
     check = _Check(data, where)
     table = check.column("table", file.table, ROW)
-    check.table(table, chunk_bytes, chunks_size)
+    check.table(table, chunk_bytes, [chunks_size])
     found = []
     for number, ((pre, post), sizes) in enumerate(zip(file.launches, region_sizes, strict=True)):
         states = check.states(f"launch {number}, ", pre, post, table, sizes, chunk_bytes)
@@ -216,7 +224,7 @@ class _Check:
             offset = self.offsets[name] + number * size + field
             raise format_error(self.where, offset, f"{name} record {number}: {message}")
 
-    def table(self, table: Table, chunk_bytes: int, chunks_size: int) -> None:
+    def table(self, table: Table, chunk_bytes: int, chunk_files: Sequence[int]) -> None:
         stored, raw, encoding = table["stored"], table["raw"], table["encoding"]
         size = ROW.itemsize
         self.first("table", (raw == 0) | (raw > chunk_bytes), size, 44, f"raw size is not 1 to {chunk_bytes}")
@@ -229,9 +237,13 @@ class _Check:
         np.cumsum(stored[:-1], dtype=np.uint64, out=expected[1:])
         self.first("table", table["offset"] != expected, size, 32, "chunks are not contiguous")
         total = int(stored.sum(dtype=np.uint64))
-        if total != chunks_size:
-            message = f"the chunks take {total} bytes, memory/chunks has {chunks_size}"
+        if total != sum(chunk_files):
+            message = f"the chunks take {total} bytes, memory/chunks has {sum(chunk_files)}"
             raise format_error(self.where, self.offsets["table"], message)
+        ends = np.cumsum(np.array(chunk_files, dtype=np.uint64))
+        of_file = np.searchsorted(ends, table["offset"], side="right")
+        crossing = table["offset"] + stored > ends[np.minimum(of_file, len(ends) - 1)]
+        self.first("table", crossing, size, 40, "the chunk is in two files")
 
     def entries(
         self, state: State, prefix: str, entries: Table, table: Table, region_sizes: Sequence[int],

@@ -22,13 +22,16 @@ README_PATH = "README.md"
 CHECKS_PATH = "checks.json"
 INDEX_PATH = "memory/index"
 CHUNKS_PATH = "memory/chunks"
+# All but the first are there only for large memory.
+CHUNKS_PATHS = (CHUNKS_PATH, *(f"{CHUNKS_PATH}.{number}" for number in range(1, 16)))
+MEMORY_PATHS = frozenset({INDEX_PATH, *CHUNKS_PATHS})
 MAX_FOLDER_ENTRIES = 65_536
 
 # What a manifest may list, by the object that lists it.
 _CODE = re.compile(r"code/kernel\.[A-Za-z0-9._-]{1,120}")
 _SOURCE = re.compile(r"source/.+", re.DOTALL)  # the application's own tree: any plain path
 _LISTED = {
-    "memory": (re.compile(f"{INDEX_PATH}|{CHUNKS_PATH}"),),
+    "memory": (re.compile("|".join(map(re.escape, sorted(MEMORY_PATHS)))),),
     "code": (_CODE,),
     "source": (_SOURCE,),
     "files": (re.compile(re.escape(README_PATH)), _CODE, _SOURCE),
@@ -45,7 +48,7 @@ _BESIDE = re.compile(
 )
 _BESIDE_RANGE = re.compile(_BESIDE.pattern.replace(r"checks\.json|", f"{_CHECKS_OF_LAUNCH.pattern}|", 1))
 _EXPECTED = {
-    "memory": f"{INDEX_PATH} or {CHUNKS_PATH}",
+    "memory": f"{INDEX_PATH}, {CHUNKS_PATH} or {CHUNKS_PATH}.1 to .15",
     "code": "code/kernel.STAGE",
     "source": "source/…",
     "files": f"{README_PATH}, code/kernel.STAGE or source/…",
@@ -83,7 +86,7 @@ def file_below_file(names: Iterable[str]) -> str | None:
 
 def file_of_range(stored: StoredFile) -> str:
     """Where a range keeps a file that the manifest of one of its launches lists: equal ones once."""
-    return stored.path if stored.path in (INDEX_PATH, CHUNKS_PATH) else f"files/{stored.sha256}"
+    return stored.path if stored.path in MEMORY_PATHS else f"files/{stored.sha256}"
 
 
 def manifest_of_launch(number: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import kerncap
-from kerncap.format import readme, schema
+from kerncap.format import digests, readme, schema
 from kerncap.format.checks_file import Checks
 from kerncap.format.chunks import Buffer, Loader
 from kerncap.format.documents import canonical_json
@@ -21,6 +21,7 @@ from kerncap.format.memory_index import ROW, STATES, Table, encode_range
 from kerncap.format.names import (
     CHUNKS_PATH,
     INDEX_PATH,
+    MEMORY_PATHS,
     README_PATH,
     file_of_range,
     manifest_of_launch,
@@ -79,15 +80,16 @@ def slice_launch(launch: LaunchOfRange, parent: Path) -> Path:
     What was measured of it comes along. Raises FormatError for damaged content.
     """
     manifest = launch.manifest
-    with ReproducerWriter(parent, manifest.kernel.name) as writer:
+    size = sum(region.size for region in manifest.regions)
+    with ReproducerWriter(parent, manifest.kernel.name, size) as writer:
         for number, region in enumerate(manifest.regions):
             writer.add_region_pre(number, region.size, _Before(launch, number))
             for chunk in launch.chunks_changed(number):
                 start = chunk * schema.CHUNK_BYTES
-                size = min(schema.CHUNK_BYTES, region.size - start)
-                writer.add_post_chunk(number, chunk, launch.read("post", number, start, size))
+                length = min(schema.CHUNK_BYTES, region.size - start)
+                writer.add_post_chunk(number, chunk, launch.read("post", number, start, length))
         for _, stored in stored_files(manifest):
-            if stored.path not in (CHUNKS_PATH, INDEX_PATH):
+            if stored.path not in MEMORY_PATHS:
                 writer.add_file(stored.path, launch.file(stored))
         sliced = msgspec.structs.replace(manifest, memory=writer.finish_memory())
         path = writer.seal(sliced)
@@ -128,8 +130,10 @@ def _keep_checks(launch: LaunchOfRange, path: Path) -> None:
 
 
 def _write_memory(folder: SealedFolder, launches: Sequence[Reproducer]) -> schema.RangeMemory:
-    """The chunks of all launches, equal ones once, and the index."""
+    """The chunks of all launches, equal ones once, and the index; by BLAKE3 if those of a launch are."""
     (folder.path / "memory").mkdir()
+    blake3 = any(launch.manifest.memory.digest == "blake3" for launch in launches)
+    digest_of = digests.function("blake3" if blake3 else "sha256")
     rows: dict[bytes, int] = {}
     table: list[tuple[bytes, int, int, int, int]] = []
     entries: list[tuple[Table, Table]] = []
@@ -138,13 +142,14 @@ def _write_memory(folder: SealedFolder, launches: Sequence[Reproducer]) -> schem
         for launch in launches:
             if launch.index.chunk_bytes != schema.CHUNK_BYTES:
                 raise ValueError(f"{launch.path}: chunks of {launch.index.chunk_bytes} bytes")
+            other_digest = blake3 and launch.manifest.memory.digest != "blake3"
             places = np.zeros(len(launch.index.table) + 1, dtype=np.uint32)
             for row, record in enumerate(launch.index.table, start=1):
-                key = record["sha256"].tobytes()
+                key = digest_of(launch.chunk(row)) if other_digest else record["digest"].tobytes()
                 if key not in rows:
                     payload = launch.payload(row)
                     file.write(payload)
-                    digest.update(hashlib.sha256(payload).digest())
+                    digest.update(digest_of(payload))
                     encoding, raw = int(record["encoding"]), int(record["raw"])
                     table.append((key, offset, len(payload), raw, encoding))
                     offset += len(payload)
@@ -157,7 +162,10 @@ def _write_memory(folder: SealedFolder, launches: Sequence[Reproducer]) -> schem
     chunks = schema.StoredFile(path=CHUNKS_PATH, size=offset, sha256=digest.hexdigest())
     index = encode_range(schema.CHUNK_BYTES, np.array(table, dtype=ROW), entries)
     return schema.RangeMemory(
-        chunk_bytes=schema.CHUNK_BYTES, index=folder.add_file(INDEX_PATH, index), chunks=chunks
+        chunk_bytes=schema.CHUNK_BYTES,
+        index=folder.add_file(INDEX_PATH, index),
+        chunks=chunks,
+        digest_of="payloads-blake3" if blake3 else "payloads",
     )
 
 
@@ -172,7 +180,7 @@ def _add_files(folder: SealedFolder, reproducer: Reproducer) -> tuple[schema.Sto
     """Copy what the manifest of a launch lists; the extra files that stay listed."""
     for _, stored in stored_files(reproducer.manifest):
         name = file_of_range(stored)
-        if stored.path not in (INDEX_PATH, CHUNKS_PATH, README_PATH) and name not in folder.files:
+        if stored.path not in MEMORY_PATHS | {README_PATH} and name not in folder.files:
             folder.add_file(name, reproducer.file(stored))
     return tuple(file for file in reproducer.manifest.files if file.path != README_PATH)
 
@@ -181,6 +189,10 @@ def _manifest_of_launch(
     manifest: schema.Manifest, memory: schema.RangeMemory, files: tuple[schema.StoredFile, ...]
 ) -> schema.Manifest:
     own = msgspec.structs.replace(
-        manifest.memory, index=memory.index, chunks=memory.chunks, digest_of="payloads"
+        manifest.memory,
+        index=memory.index,
+        chunks=memory.chunks,
+        more_chunks=(),
+        digest_of=memory.digest_of,
     )
     return msgspec.structs.replace(manifest, memory=own, files=files)

@@ -26,11 +26,10 @@ from kerncap.format import schema
 from kerncap.format.checks_file import Checks, decode_checks, encode_checks
 from kerncap.format.chunk_reader import ChunkReader, Raw
 from kerncap.format.documents import decode_json, error_at
-from kerncap.format.file_in_parts import FileInParts
 from kerncap.format.memory_index import STATES, ZERO_ROW, MemoryIndex, State
 from kerncap.format.names import (
     CHECKS_PATH,
-    CHUNKS_PATH,
+    CHUNKS_PATHS,
     INDEX_PATH,
     MANIFEST_DIGEST_PATH,
     MANIFEST_PATH,
@@ -38,6 +37,7 @@ from kerncap.format.names import (
     refuse_other_files,
     unfinished_by,
 )
+from kerncap.format.positioned_write import write_parts
 from kerncap.format.sealed_folder import file_stem
 from kerncap.format.size_limits import (
     MAX_CHECKS_BYTES,
@@ -221,11 +221,10 @@ class Reproducer(OpenedFolder):
     def _stage(self, state: State, region: int, fd: int) -> None:
         os.ftruncate(fd, 0)
         os.ftruncate(fd, self.manifest.regions[region].size)
-        step, file = self._index.chunk_bytes, FileInParts(fd)
+        step = self._index.chunk_bytes
         self._chunks.each(
-            *self._index.nonzero(state, region), lambda chunk, parts: file.write(chunk * step, parts)
+            *self._index.nonzero(state, region), lambda chunk, parts: write_parts(fd, chunk * step, parts)
         )
-        file.finish(self.manifest.regions[region].size)
 
     def chunks_changed(self, region: int) -> list[int]:
         """Numbers of the chunks that the launch changed, ascending."""
@@ -245,6 +244,10 @@ class Reproducer(OpenedFolder):
     def payload(self, row: int) -> bytes:
         """A chunk as it is stored, packed or not. Raises FormatError for a file that ends early."""
         return self._chunks.payload(row)
+
+    def chunk(self, row: int) -> bytes:
+        """A chunk's raw bytes, checked. Raises FormatError."""
+        return self._chunks.chunk(row)
 
     # --- files -------------------------------------------------------------------------------
 
@@ -294,7 +297,7 @@ class Reproducer(OpenedFolder):
 
     def verify_files(self, memory: bool) -> None:
         for _, stored in stored_files(self.manifest):
-            if stored.path == CHUNKS_PATH:
+            if stored.path in CHUNKS_PATHS:
                 if memory:
                     self._verify_chunks_file(stored)
                 continue
@@ -305,7 +308,8 @@ class Reproducer(OpenedFolder):
             if self.manifest.memory.digest_of is None:
                 digest_file(self.path, self._root_fd, stored.path, stored.size, stored.sha256)
             else:
-                require_digest(self.path / CHUNKS_PATH, self._chunks.digest_of_payloads(), stored.sha256)
+                found = self._chunks.digest_of_payloads(CHUNKS_PATHS.index(stored.path))
+                require_digest(self.path / stored.path, found, stored.sha256)
         except FormatError:
             self._chunks.check()  # the damaged chunk says where it is
             raise
@@ -409,15 +413,18 @@ class Reproducer(OpenedFolder):
             os.close(fd)
             check_size(self.path / stored.path, size, stored.size)
         memory = self.manifest.memory
-        self._chunks_fd, size = open_file(self.path, self._root_fd, CHUNKS_PATH)
-        self._closing.callback(os.close, self._chunks_fd)
-        check_size(self.path / CHUNKS_PATH, size, memory.chunks.size)
+        fds, chunk_sizes = [], [file.size for file in memory.chunk_files]
+        for file in memory.chunk_files:
+            fd, size = open_file(self.path, self._root_fd, file.path)
+            self._closing.callback(os.close, fd)
+            check_size(self.path / file.path, size, file.size)
+            fds.append(fd)
         where = self.path / INDEX_PATH
         index = read_file(self.path, self._root_fd, INDEX_PATH, MAX_INDEX_BYTES, memory.index.size)
         check_digest(where, index, memory.index.sha256)
         sizes = [region.size for region in self.manifest.regions]
-        self._index = MemoryIndex.decode(index, where, sizes, memory.chunk_bytes, memory.chunks.size)
-        self._chunks = ChunkReader(self.path / CHUNKS_PATH, self._chunks_fd, self._index)
+        self._index = MemoryIndex.decode(index, where, sizes, memory.chunk_bytes, chunk_sizes)
+        self._chunks = ChunkReader(self.path, fds, chunk_sizes, self._index, memory.digest)
         for state in STATES:
             stated, found = getattr(memory, f"{state}_bytes"), self._index.raw_bytes(state)
             if stated != found:

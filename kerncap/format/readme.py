@@ -18,7 +18,7 @@ def render(manifest: schema.Manifest) -> str:
     tool = f"{_cell(manifest.tool.name)} {_cell(manifest.tool.version)}"
     on = f"{_cell(device.name)} ({device.kind}{arch}), {_cell(manifest.platform.system)}"
     ordinal = f"number {launch.ordinal} of this kernel in its process, mode {launch.mode}"
-    stored, left_out = manifest.memory.chunks.size, manifest.closure.left_out_bytes
+    stored, left_out = manifest.memory.stored_bytes, manifest.closure.left_out_bytes
     lines = [
         f"# {_cell(kernel.name)}: one captured kernel launch",
         "",

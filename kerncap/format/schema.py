@@ -12,11 +12,12 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from kerncap.format.contract import default
+from kerncap.format.digests import Digest
 
 FORMAT_NAME = "kerncap-reproducer"
 RANGE_FORMAT_NAME = "kerncap-range"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 11
+FORMAT_MINOR = 12
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
@@ -410,8 +411,23 @@ class Memory(_Base, frozen=True):
     chunks: StoredFile
     pre_bytes: Size = 0  # non-zero bytes stored before compression
     post_bytes: Size = 0
-    # What the SHA-256 of ``chunks`` is of: the payloads' own SHA-256, in order; else the file.
-    digest_of: Literal["payloads"] | None = None
+    # What the SHA-256 of each file of chunks is of: the payloads' own digests, in order; else the file.
+    # The last says that these, and those of the chunks in the index, are BLAKE3 and not SHA-256.
+    digest_of: Literal["payloads", "payloads-blake3"] | None = None
+    more_chunks: Annotated[tuple[StoredFile, ...], Meta(max_length=15)] = ()  # `memory/chunks.1` and so on
+
+    @property
+    def chunk_files(self) -> tuple[StoredFile, ...]:
+        return (self.chunks, *self.more_chunks)
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(file.size for file in self.chunk_files)
+
+    @property
+    def digest(self) -> Digest:
+        """Of chunks and payloads."""
+        return "blake3" if self.digest_of == "payloads-blake3" else "sha256"
 
 
 # --- the whole -----------------------------------------------------------------------------------
@@ -487,7 +503,8 @@ class RangeMemory(_Base, frozen=True):
 
     chunk_bytes: Annotated[int, Meta(ge=4096, le=16 * 1024 * 1024)]
     index: StoredFile
-    chunks: StoredFile  # its SHA-256 is of the payloads' own, as `Memory.digest_of` has it
+    chunks: StoredFile  # its SHA-256 is of the payloads' own digests, as `Memory.digest_of` has it
+    digest_of: Literal["payloads", "payloads-blake3"] = "payloads"
 
 
 class RangeLaunch(_Base, frozen=True):

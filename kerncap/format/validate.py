@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kerncap.format import schema
-from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, file_below_file, listed_problem
+from kerncap.format.names import CHUNKS_PATHS, INDEX_PATH, file_below_file, listed_problem
 from kerncap.format.number_limits import (
     MAX_VALUE_DEPTH,
     MAX_VALUES,
@@ -66,6 +66,8 @@ def stored_files(manifest: schema.Manifest) -> Iterator[tuple[Steps, schema.Stor
     """Every file that the manifest lists, with its place in the manifest."""
     yield ("memory", "index"), manifest.memory.index
     yield ("memory", "chunks"), manifest.memory.chunks
+    for number, more in enumerate(manifest.memory.more_chunks):
+        yield ("memory", "more_chunks", number), more
     for number, code in enumerate(manifest.code):
         yield ("code", number, "file"), code.file
     if manifest.source is not None:
@@ -273,16 +275,23 @@ def _value(value: schema.Value, views: int, steps: Steps, depth: int, left: int)
 
 def _files(manifest: schema.Manifest) -> None:
     memory = manifest.memory
-    for name, file, path, limit in (
-        ("index", memory.index, INDEX_PATH, MAX_INDEX_BYTES),
-        ("chunks", memory.chunks, CHUNKS_PATH, MAX_CHUNKS_BYTES),
-    ):
+    expected: list[tuple[Steps, schema.StoredFile, str, int]] = [
+        (("memory", "index"), memory.index, INDEX_PATH, MAX_INDEX_BYTES),
+        (("memory", "chunks"), memory.chunks, CHUNKS_PATHS[0], MAX_CHUNKS_BYTES),
+    ]
+    left = MAX_CHUNKS_BYTES - memory.chunks.size
+    for number, (file, path) in enumerate(zip(memory.more_chunks, CHUNKS_PATHS[1:], strict=False)):
+        expected.append((("memory", "more_chunks", number), file, path, left))
+        left -= file.size
+    for steps, file, path, limit in expected:
         problem = path_problem(file.path)
         if problem or file.path != path:
-            raise ManifestProblem(("memory", name, "path"), problem or f"{file.path!r}; expected {path!r}")
+            raise ManifestProblem((*steps, "path"), problem or f"{file.path!r}; expected {path!r}")
         if file.size > limit:
             message = f"{file.size} bytes; at most {limit} are allowed"
-            raise ManifestProblem(("memory", name, "size"), message)
+            raise ManifestProblem((*steps, "size"), message)
+    if memory.more_chunks and memory.digest_of is None:
+        raise ManifestProblem(("memory", "more_chunks"), "files of chunks whose digests are not of payloads")
     known: dict[str, schema.StoredFile] = {}
     for steps, file in stored_files(manifest):
         problem = listed_problem(file.path, str(steps[0]))

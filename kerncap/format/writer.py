@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 import numpy as np
@@ -13,8 +10,8 @@ import numpy as np
 from kerncap.format import readme, schema
 from kerncap.format.chunks import UNIT_BYTES, ChunkWriter, Loader
 from kerncap.format.documents import canonical_json
-from kerncap.format.memory_index import ENTRY, MemoryIndex, Table
-from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, README_PATH
+from kerncap.format.memory_index import ENTRY, MemoryIndex, Numbers, Table
+from kerncap.format.names import INDEX_PATH, README_PATH
 from kerncap.format.reader import Reproducer
 from kerncap.format.sealed_folder import SealedFolder, file_stem
 from kerncap.format.sources import Source, pieces_of
@@ -28,14 +25,13 @@ class ReproducerWriter:
     temporary folder away unless it was sealed.
     """
 
-    def __init__(self, final_parent: Path, name_stem: str) -> None:
+    def __init__(self, final_parent: Path, name_stem: str, memory_bytes: int = 0) -> None:
+        """``memory_bytes``: what the regions will have together. Of large memory, several files hold the
+        chunks, by BLAKE3: version 1.11 can't read those."""
         self._folder = SealedFolder(final_parent, name_stem, Reproducer.is_whole)
         try:
             (self._folder.path / "memory").mkdir()
-            self._chunks_file: BinaryIO = open(  # noqa: SIM115 (closed by finish_memory or abort)
-                self._folder.path / CHUNKS_PATH, "x+b", buffering=0
-            )
-            self._chunks = ChunkWriter(self._chunks_file.fileno())
+            self._chunks = ChunkWriter(self._folder.path, memory_bytes)
         except BaseException:
             self._folder.remove()
             raise
@@ -101,25 +97,24 @@ class ReproducerWriter:
         """Write the index; no region or chunk can be added afterwards."""
         if self._memory is not None:
             return self._memory
-        table = self._chunks.finish()
+        table, places = self._chunks.finish()
         pre, post = self._entries["pre"], self._entries["post"]
         changed = {key: row for key, row in post.items() if pre.get(key, 0) != row}
         stored = {key: row for key, row in pre.items() if row}
-        index = MemoryIndex(schema.CHUNK_BYTES, table, _entry_table(stored), _entry_table(changed))
+        entries = [_entry_table(listed, places) for listed in (stored, changed)]
+        index = MemoryIndex(schema.CHUNK_BYTES, table, *entries)
         self._chunks.close()
-        os.fsync(self._chunks_file.fileno())
-        self._chunks_file.close()
-        size, digest, of_payloads = self._chunks.written()
-        chunks = schema.StoredFile(path=CHUNKS_PATH, size=size, sha256=digest)
+        files = self._chunks.files()
         index_file = self.add_file(INDEX_PATH, index.encode())
-        self._folder.files[CHUNKS_PATH] = chunks
+        self._folder.files.update((file.path, file) for file in files)
         self._memory = schema.Memory(
             chunk_bytes=schema.CHUNK_BYTES,
             index=index_file,
-            chunks=chunks,
+            chunks=files[0],
+            more_chunks=tuple(files[1:]),
             pre_bytes=index.raw_bytes("pre"),
             post_bytes=index.raw_bytes("post"),
-            digest_of="payloads" if of_payloads else None,
+            digest_of="payloads-blake3" if self._chunks.is_large else None,
         )
         return self._memory
 
@@ -144,8 +139,6 @@ class ReproducerWriter:
             return
         try:
             self._chunks.close()
-            with contextlib.suppress(OSError):  # what it still buffers may not fit on the disk
-                self._chunks_file.close()
         finally:
             self._folder.remove()
 
@@ -191,5 +184,8 @@ def _as_read(manifest: schema.Manifest) -> schema.Manifest:
     return manifest
 
 
-def _entry_table(rows: dict[tuple[int, int], int]) -> Table:
-    return np.array([(region, chunk, row) for (region, chunk), row in sorted(rows.items())], dtype=ENTRY)
+def _entry_table(rows: dict[tuple[int, int], int], places: Numbers) -> Table:
+    """``places`` has where each row came to be in the table."""
+    table = np.array([(region, chunk, row) for (region, chunk), row in sorted(rows.items())], dtype=ENTRY)
+    table["row"] = places[table["row"]]
+    return table

@@ -5,6 +5,7 @@ A golden folder of a released version is never rewritten: it shows that old file
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import msgspec
 import numpy as np
 
 from kerncap.format import Masks, Reproducer, ReproducerWriter, schema
-from kerncap.format.names import CHUNKS_PATH, INDEX_PATH, README_PATH
+from kerncap.format.names import MEMORY_PATHS, README_PATH
 from kerncap.format.validate import stored_files
 
 CHUNK = schema.CHUNK_BYTES
@@ -28,7 +29,10 @@ def write_again(
 
     A golden folder for a new version is the nearest old one, with a ``change`` that adds what is new.
     """
-    with Reproducer.open(golden) as old, ReproducerWriter(parent, old.manifest.kernel.name) as writer:
+    with contextlib.ExitStack() as stack:
+        old = stack.enter_context(Reproducer.open(golden))
+        size = sum(region.size for region in old.manifest.regions)
+        writer = stack.enter_context(ReproducerWriter(parent, old.manifest.kernel.name, size))
         for number, region in enumerate(old.manifest.regions):
             writer.add_region_pre(number, region.size, memoryview(old.read("pre", number, 0, region.size)))
             for chunk in old.chunks_changed(number):
@@ -36,7 +40,7 @@ def write_again(
                 post = old.read("post", number, start, min(CHUNK, region.size - start))
                 writer.add_post_chunk(number, chunk, post)
         for _, stored in stored_files(old.manifest):
-            if stored.path not in (CHUNKS_PATH, INDEX_PATH, README_PATH):
+            if stored.path not in MEMORY_PATHS | {README_PATH}:
                 writer.add_file(stored.path, old.file(stored))
         manifest = msgspec.structs.replace(
             old.manifest,

@@ -23,7 +23,7 @@ PLACES = {
     "sanitizer": "kerncap/sanitizer",
     "shims/triton": "kerncap/shims/triton",
 }
-HEAVY = {"torch", "triton", "numpy", "cuda", "msgspec", "zstandard"}
+HEAVY = {"torch", "triton", "numpy", "cuda", "msgspec", "zstandard", "blake3"}
 
 
 def listed(*patterns: str) -> list[str]:

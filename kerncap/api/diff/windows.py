@@ -144,7 +144,7 @@ class Chunks:
 def _digests(one: Reproducer, state: State, region: int) -> tuple[Any, Any]:
     """Numbers of a region's chunks that are not all zero, and their digests as four words each."""
     chunks, rows = one.index.nonzero(state, region)
-    digests = np.ascontiguousarray(one.index.table["sha256"][rows - 1])
+    digests = np.ascontiguousarray(one.index.table["digest"][rows - 1])
     return chunks, digests.view(np.uint64).reshape(-1, 4)
 
 

@@ -196,7 +196,7 @@ def _passes(path: Path, options: ReplayOptions) -> str:
 
 def _stored(reproducer: Reproducer) -> int:
     memory = reproducer.manifest.memory
-    return memory.chunks.size + memory.index.size
+    return memory.stored_bytes + memory.index.size
 
 
 # --- by a command ------------------------------------------------------------------------------------

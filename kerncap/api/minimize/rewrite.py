@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kerncap.api.minimize.delta_debug import Masks
 from kerncap.format import Reproducer, ReproducerWriter, schema
-from kerncap.format.names import CHUNKS_PATH, INDEX_PATH
+from kerncap.format.names import MEMORY_PATHS, README_PATH
 from kerncap.format.schema import CHUNK_BYTES
 from kerncap.format.sources import Piece
 from kerncap.format.validate import stored_files
@@ -34,11 +34,11 @@ def rewrite(
         number for number in range(len(sizes)) if not (drop and _is_idle(manifest, number, free, written))
     ]
     place = {old: new for new, old in enumerate(kept)}
-    with ReproducerWriter(parent, manifest.kernel.name) as writer:
+    with ReproducerWriter(parent, manifest.kernel.name, sum(sizes)) as writer:
         for old in kept:
             _region(reproducer, writer, old, place[old], free, written)
         for _, stored in stored_files(manifest):
-            if stored.path not in (CHUNKS_PATH, INDEX_PATH, "README.md"):
+            if stored.path not in MEMORY_PATHS | {README_PATH}:
                 writer.add_file(stored.path, reproducer.file(stored))
         memory = writer.finish_memory()
         views = tuple(
@@ -54,7 +54,7 @@ def rewrite(
             manifest.closure, included_bytes=sum(sizes[old] for old in kept),
             left_out_bytes=manifest.closure.left_out_bytes,
         )  # fmt: skip
-        files = tuple(file for file in manifest.files if file.path != "README.md")
+        files = tuple(file for file in manifest.files if file.path != README_PATH)
         minimized = msgspec.structs.replace(
             manifest, memory=memory, views=views, closure=closure, files=files,
             regions=tuple(manifest.regions[old] for old in kept), notes=(*manifest.notes, note),

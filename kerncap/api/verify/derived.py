@@ -175,7 +175,8 @@ def derive(
     found = blocks(manifest)
     views = list(manifest.views)
     regions: list[schema.Region] = []
-    with ReproducerWriter(parent, manifest.kernel.name) as writer:
+    size = sum(block.stop - block.start for block in found)
+    with ReproducerWriter(parent, manifest.kernel.name, size) as writer:
         for index, block in enumerate(found):
             old = manifest.regions[block.region]
             skew = (old.base + block.start) % _ALIGNMENT

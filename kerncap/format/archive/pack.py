@@ -12,7 +12,7 @@ from typing import BinaryIO
 from kerncap import whole_files
 from kerncap.errors import UsageError
 from kerncap.format.archive.packed import PackedFile
-from kerncap.format.names import CHUNKS_PATH, MANIFEST_DIGEST_PATH, MANIFEST_PATH
+from kerncap.format.names import CHUNKS_PATHS, MANIFEST_DIGEST_PATH, MANIFEST_PATH
 from kerncap.format.reader import OpenedFolder
 
 _LEVEL = 9
@@ -31,7 +31,7 @@ def packed_files(reproducer: OpenedFolder) -> list[PackedFile]:
     found = []
     for name in _names(reproducer):
         with _opened(reproducer, name) as (file, size):
-            stored = size if name == CHUNKS_PATH else min(size, _deflated(file))
+            stored = size if name in CHUNKS_PATHS else min(size, _deflated(file))
         found.append(PackedFile(name, size, stored))
     return found
 

@@ -23,6 +23,7 @@ from kerncap.format.names import (
     INDEX_PATH,
     MANIFEST_DIGEST_PATH,
     MANIFEST_PATH,
+    MEMORY_PATHS,
     README_PATH,
     manifest_of_launch,
 )
@@ -58,7 +59,7 @@ def texts(opened: OpenedFolder) -> Iterator[tuple[str, bytes]]:
     seen = set()
     for launch in opened.launches:
         for name, stored in _listed(launch).items():
-            if name not in (CHUNKS_PATH, INDEX_PATH) and (name, stored.sha256) not in seen:
+            if name not in MEMORY_PATHS and (name, stored.sha256) not in seen:
                 seen.add((name, stored.sha256))
                 yield name, launch.file(stored)
 
@@ -101,7 +102,7 @@ def _write(reproducer: Reproducer, folder: Path, scrubber: Scrubber) -> None:
     for old, stored in _listed(reproducer).items():
         name = scrubber.path(old)  # names can be private, too: the manifest has the same
         scratch.place_of(name, folder)
-        if old in (CHUNKS_PATH, INDEX_PATH):
+        if old in MEMORY_PATHS:
             _copy(reproducer, old, folder / name)
             continue
         data = reproducer.file(stored)

@@ -34,7 +34,7 @@ def manifest(memory: schema.Memory, sizes: Sequence[int]) -> schema.Manifest:
 
 def write(parent: Path, states: Sequence[tuple[bytes, bytes]], extra: schema.Manifest | None = None) -> Path:
     """Seal regions with these (pre, post) bytes; ``extra`` replaces the manifest around the memory."""
-    with ReproducerWriter(parent, "k") as writer:
+    with ReproducerWriter(parent, "k", sum(len(pre) for pre, _ in states)) as writer:
         for region, (pre, _) in enumerate(states):
             writer.add_region_pre(region, len(pre), memoryview(pre))
         for region, (_, post) in enumerate(states):

@@ -37,6 +37,19 @@ export function part(of: Bytes, start: number, size: number): Bytes {
   return { size, read: (from, to) => of.read(start + from, start + to) };
 }
 
+/** Files one after the other, of which a part is in one. */
+export function joined(files: Bytes[]): Bytes {
+  const starts = [0];
+  for (const file of files) starts.push(starts.at(-1)! + file.size);
+  return {
+    size: starts.at(-1)!,
+    read(from, to) {
+      const at = starts.findIndex((start, number) => start <= from && to <= starts[number + 1]!);
+      return files[at]!.read(from - starts[at]!, to - starts[at]!);
+    },
+  };
+}
+
 export async function* pieces(of: Bytes): AsyncGenerator<Data> {
   for (let at = 0; at < of.size; at += PIECE) yield await of.read(at, Math.min(of.size, at + PIECE));
 }

@@ -1,4 +1,5 @@
 // The only place that knows which digests a reproducer uses.
+import { blake3 } from "@noble/hashes/blake3.js";
 import { sha256 as incremental } from "@noble/hashes/sha2.js";
 import type { Bytes, Data } from "./bytes.ts";
 import { pieces } from "./bytes.ts";
@@ -30,12 +31,29 @@ export async function requireFileDigest(
   require(hex(digest.digest()), expected, where);
 }
 
-/** Of the SHA-256 of each part, one after the other. */
+/** What chunks and payloads have: SHA-256, or BLAKE3 if `digestOf` of the manifest's memory says so. */
+export class ChunkDigest {
+  readonly name: string;
+  readonly of: (data: Data) => Promise<Data>;
+
+  constructor(digestOf: string | null | undefined) {
+    const isBlake3 = digestOf === "payloads-blake3";
+    this.name = isBlake3 ? "BLAKE3" : "SHA-256";
+    this.of = isBlake3 ? async (data) => blake3(data) as Data : sha256;
+  }
+}
+
+/** SHA-256 of the digest of each part, one after the other. */
 export class DigestOfDigests {
   readonly #digest = incremental.create();
+  readonly #each: ChunkDigest;
+
+  constructor(each: ChunkDigest) {
+    this.#each = each;
+  }
 
   async add(part: Data): Promise<void> {
-    this.#digest.update(await sha256(part));
+    this.#digest.update(await this.#each.of(part));
   }
 
   require(expected: string, where: string): void {

@@ -1,21 +1,25 @@
 // Memory of a launch: chunks are read when they are asked for, and each is checked before it is used.
 import { decompress } from "fzstd";
-import type { Bytes, Data } from "./bytes.ts";
-import { DigestOfDigests, hex, sha256 } from "./digests.ts";
+import { joined, type Bytes, type Data } from "./bytes.ts";
+import { type ChunkDigest, DigestOfDigests, hex } from "./digests.ts";
 import { FormatError } from "./errors.ts";
 import type { MemoryIndex, Row, State } from "./memory_index.ts";
-import { CHUNKS } from "./names.ts";
+import { CHUNK_FILES, CHUNKS } from "./names.ts";
 
 const KEPT_BYTES = 96 * 2 ** 20; // of chunks that were read last
 
-/** memory/chunks of a reproducer or of a range. */
+/** The files of chunks of a reproducer or of a range. */
 export class Chunks {
+  readonly #files: Bytes[];
   readonly #file: Bytes;
+  readonly #digest: ChunkDigest;
   readonly #kept = new Map<number, Promise<Data>>();
   #bytes = 0;
 
-  constructor(file: Bytes) {
-    this.#file = file;
+  constructor(files: Bytes[], digest: ChunkDigest) {
+    this.#files = files;
+    this.#file = joined(files);
+    this.#digest = digest;
   }
 
   /** The raw bytes of a row of the index; nobody may change them. */
@@ -27,7 +31,7 @@ export class Chunks {
       return found;
     }
     const row = index.row(number);
-    const read = this.#file.read(row.offset, row.offset + row.stored).then((payload) => unpacked(payload, row, number));
+    const read = this.#file.read(row.offset, row.offset + row.stored).then((payload) => this.#unpacked(payload, row, number));
     this.#kept.set(number, read);
     this.#bytes += row.raw;
     for (const old of this.#kept.keys()) {
@@ -38,17 +42,29 @@ export class Chunks {
     return read;
   }
 
-  /** Check every chunk and, if `digest` is of the payloads, that too. `progress` gets the bytes that were read. */
-  async check(index: MemoryIndex, digest: string | undefined, progress: (bytes: number) => void): Promise<void> {
-    const all = new DigestOfDigests();
-    for (let number = 1; number <= index.rows; number++) {
-      const row = index.row(number);
-      const payload = await this.#file.read(row.offset, row.offset + row.stored);
-      if (digest) await all.add(payload);
-      await unpacked(payload, row, number);
-      progress(row.stored);
+  /** Check every chunk and `digests` of each file's payloads, if they are. `progress` gets the bytes that were read. */
+  async check(index: MemoryIndex, digests: string[] | undefined, progress: (bytes: number) => void): Promise<void> {
+    let [number, end] = [1, 0];
+    for (const [at, file] of this.#files.entries()) {
+      const all = new DigestOfDigests(this.#digest);
+      end += file.size;
+      for (; number <= index.rows && index.row(number).offset < end; number++) {
+        const row = index.row(number);
+        const payload = await this.#file.read(row.offset, row.offset + row.stored);
+        if (digests) await all.add(payload);
+        await this.#unpacked(payload, row, number);
+        progress(row.stored);
+      }
+      if (digests) all.require(digests[at]!, CHUNK_FILES[at]!);
     }
-    if (digest) all.require(digest, CHUNKS);
+  }
+
+  async #unpacked(payload: Data, row: Row, number: number): Promise<Data> {
+    const raw = row.isPacked ? unpackFrame(payload, row.raw, number) : payload;
+    if (hex(await this.#digest.of(raw)) !== hex(row.digest)) {
+      throw new FormatError(CHUNKS, `chunk ${number} is damaged: its ${this.#digest.name} is another one`);
+    }
+    return raw;
   }
 }
 
@@ -67,14 +83,6 @@ export async function readMemory(
     out.set(raw.subarray(Math.max(0, -at), Math.min(raw.length, size - at)), Math.max(0, at));
   }
   return out;
-}
-
-async function unpacked(payload: Data, row: Row, number: number): Promise<Data> {
-  const raw = row.isPacked ? unpackFrame(payload, row.raw, number) : payload;
-  if (hex(await sha256(raw)) !== hex(row.sha256)) {
-    throw new FormatError(CHUNKS, `chunk ${number} is damaged: its SHA-256 is another one`);
-  }
-  return raw;
 }
 
 function unpackFrame(payload: Data, size: number, number: number): Data {

@@ -7,9 +7,9 @@ import { INDEX } from "./names.ts";
 export type State = "pre" | "post";
 export const STATES: readonly State[] = ["pre", "post"];
 
-/** A stored chunk: `offset` and `stored` bytes in memory/chunks, `raw` bytes of memory. */
+/** A stored chunk: `offset` and `stored` bytes in the files of chunks, `raw` bytes of memory. */
 export interface Row {
-  sha256: Data;
+  digest: Data;
   offset: number;
   stored: number;
   raw: number;
@@ -21,7 +21,7 @@ const ZERO_ROW = 0;
 
 /** The index of each launch: one, or those of a range. `sizes`: of each launch's regions, in bytes. */
 export function decodeIndex(
-  data: Data, isRange: boolean, sizes: number[][], chunkBytes: number, chunksSize: number,
+  data: Data, isRange: boolean, sizes: number[][], chunkBytes: number, chunkFiles: number[],
 ): MemoryIndex[] {
   let file: any;
   try {
@@ -34,7 +34,7 @@ export function decodeIndex(
   const states: unknown = isRange ? file.launches : [[file.pre, file.post]];
   if (!Array.isArray(states) || states.length !== sizes.length) fail(`it has not ${sizes.length} launches`);
   const table = column("table", file.table, ROW);
-  checkTable(table, chunkBytes, chunksSize);
+  checkTable(table, chunkBytes, chunkFiles);
   return (states as unknown[]).map((pair, launch) => {
     if (!Array.isArray(pair) || pair.length !== 2) fail("a launch without its two states");
     const [pre, post] = STATES.map((state, at) => new Entries(state, column(state, pair[at], ENTRY)));
@@ -55,8 +55,9 @@ function column(name: string, data: unknown, record: number): DataView {
 }
 
 /** Without gaps or overlaps nothing can hide in memory/chunks, and no byte is counted twice. */
-function checkTable(table: DataView, chunkBytes: number, chunksSize: number): void {
-  let end = 0;
+function checkTable(table: DataView, chunkBytes: number, chunkFiles: number[]): void {
+  const size = chunkFiles.reduce((sum, each) => sum + each, 0);
+  let [end, file, endOfFile] = [0, 0, chunkFiles[0]!];
   for (let at = 0; at < table.byteLength; at += ROW) {
     const offset = table.getUint32(at + 36, true) * 2 ** 32 + table.getUint32(at + 32, true);
     const [stored, raw, encoding] = [40, 44, 48].map((field) => table.getUint32(at + field, true)) as [number, number, number];
@@ -66,9 +67,11 @@ function checkTable(table: DataView, chunkBytes: number, chunksSize: number): vo
       fail(`table record ${at / ROW}: stored size does not fit the encoding`);
     }
     if (offset !== end) fail(`table record ${at / ROW}: chunks are not contiguous`);
+    while (offset >= endOfFile && file + 1 < chunkFiles.length) endOfFile += chunkFiles[++file]!;
     end += stored;
+    if (end > endOfFile && end <= size) fail(`table record ${at / ROW}: the chunk is in two files`);
   }
-  if (end !== chunksSize) fail(`the chunks take ${end} bytes, memory/chunks has ${chunksSize}`);
+  if (end !== size) fail(`the chunks take ${end} bytes, memory/chunks has ${size}`);
 }
 
 /** Records (region, chunk, row) in ascending order; found by bisection, so that none becomes an object. */
@@ -130,7 +133,7 @@ export class MemoryIndex {
   row(number: number): Row {
     const [table, at] = [this.#table, (number - 1) * ROW];
     return {
-      sha256: new Uint8Array(table.buffer as ArrayBuffer, table.byteOffset + at, 32),
+      digest: new Uint8Array(table.buffer as ArrayBuffer, table.byteOffset + at, 32),
       offset: table.getUint32(at + 36, true) * 2 ** 32 + table.getUint32(at + 32, true),
       stored: table.getUint32(at + 40, true),
       raw: table.getUint32(at + 44, true),

@@ -6,13 +6,15 @@ export const MANIFEST_DIGEST = "manifest.sha256";
 export const README = "README.md";
 export const INDEX = "memory/index";
 export const CHUNKS = "memory/chunks";
+/** All but the first are there only for large memory. */
+export const CHUNK_FILES = [CHUNKS, ...Array.from({ length: 15 }, (_, at) => `${CHUNKS}.${at + 1}`)];
 
 const CODE = "code/kernel\\.[A-Za-z0-9._-]{1,120}";
 const SOURCE = "source/[^]+";
 const WRITE_SET = "write_set-[0-9a-f]{16}\\.bin";
 const only = (pattern: string) => new RegExp(`^(?:${pattern})$`);
 const LISTED: Record<string, RegExp> = {
-  memory: only(`${INDEX}|${CHUNKS}`),
+  memory: only([INDEX, ...CHUNK_FILES].map((name) => name.replace(".", "\\.")).join("|")),
   code: only(CODE),
   source: only(SOURCE),
   files: only(`README\\.md|${CODE}|${SOURCE}`),

@@ -2,15 +2,15 @@
 import { decodeChecks, type Checks } from "./checks.ts";
 import type { Folder } from "./archive.ts";
 import type { Data } from "./bytes.ts";
-import { requireDigest, requireFileDigest, sha256Hex } from "./digests.ts";
+import { ChunkDigest, requireDigest, requireFileDigest, sha256Hex } from "./digests.ts";
 import { FormatError } from "./errors.ts";
 import type { StoredFile } from "./generated/manifest.ts";
 import * as limits from "./limits.ts";
 import { decodeManifest, type Manifest, type RangeManifest } from "./manifest.ts";
 import { Chunks, readMemory } from "./memory.ts";
 import { decodeIndex, STATES, type MemoryIndex, type State } from "./memory_index.ts";
-import { CHUNKS, INDEX, isWriteSet, MANIFEST, MANIFEST_DIGEST, otherName } from "./names.ts";
-import { listedFiles } from "./rules.ts";
+import { CHUNK_FILES, INDEX, isWriteSet, MANIFEST, MANIFEST_DIGEST, otherName } from "./names.ts";
+import { chunkFiles, listedFiles } from "./rules.ts";
 
 const SAME_MEMORY = ["index", "chunks"] as const;
 
@@ -69,8 +69,10 @@ export class Reproducer {
     const raw = await readWhole(folder, INDEX, limits.MAX_INDEX_BYTES);
     await requireDigest(raw, memory.index.sha256, INDEX);
     const sizes = launches.map((one) => one.manifest.regions.map((region) => region.size));
-    const indices = decodeIndex(raw, range !== undefined, sizes, memory.chunk_bytes, memory.chunks.size);
-    const chunks = new Chunks(await folder.files.get(CHUNKS)!.open());
+    const stored = chunkFiles(launches[0]!.manifest.memory); // a range's are those of each launch
+    const indices = decodeIndex(raw, range !== undefined, sizes, memory.chunk_bytes, stored.map((file) => file.size));
+    const files = await Promise.all(stored.map((file) => folder.files.get(file.path)!.open()));
+    const chunks = new Chunks(files, new ChunkDigest(launches[0]!.manifest.memory.digest_of));
     const opened = new Reproducer(folder, digest, range, listed, chunks);
     let checksLeft = limits.MAX_CHECKS_BYTES; // of all launches
     for (const [number, one] of launches.entries()) {
@@ -99,11 +101,12 @@ export class Reproducer {
 
   /** Check the digest of every file and of every chunk; `progress` gets the bytes that were read. */
   async verify(progress: (bytes: number) => void): Promise<void> {
-    const memory = (this.range ?? this.launches[0]!.manifest).memory;
-    const ofPayloads = this.range !== undefined || this.launches[0]!.manifest.memory.digest_of === "payloads";
-    await this.#chunks.check(this.launches[0]!.index, ofPayloads ? memory.chunks.sha256 : undefined, progress);
+    const memory = this.launches[0]!.manifest.memory;
+    const ofPayloads = memory.digest_of != null;
+    const digests = chunkFiles(memory).map((file) => file.sha256);
+    await this.#chunks.check(this.launches[0]!.index, ofPayloads ? digests : undefined, progress);
     for (const [name, file] of this.#listed) {
-      if (name === CHUNKS && ofPayloads) continue;
+      if (CHUNK_FILES.includes(name) && ofPayloads) continue;
       await requireFileDigest(await this.#folder.files.get(name)!.open(), file.sha256, name, progress);
     }
   }
@@ -112,6 +115,7 @@ export class Reproducer {
 async function launchesOf(folder: Folder, range: RangeManifest): Promise<{ manifest: Manifest; digest: string }[]> {
   const found: { manifest: Manifest; digest: string }[] = [];
   let left = limits.MAX_MANIFEST_BYTES;
+  const digestOf = range.memory.digest_of ?? "payloads";
   for (const { manifest: stored } of range.launches) {
     checkSize(folder, stored.path, stored.size);
     const data = await requireDigest(await readWhole(folder, stored.path, left), stored.sha256, stored.path);
@@ -120,7 +124,7 @@ async function launchesOf(folder: Folder, range: RangeManifest): Promise<{ manif
     if (manifest.format !== "kerncap-reproducer") throw new FormatError(stored.path, "not the manifest of a launch");
     const [own, shared] = [manifest.memory, range.memory];
     const isSame = SAME_MEMORY.every((each) => own[each].size === shared[each].size && own[each].sha256 === shared[each].sha256);
-    if (!isSame || own.chunk_bytes !== shared.chunk_bytes || own.digest_of !== "payloads") {
+    if (!isSame || own.chunk_bytes !== shared.chunk_bytes || own.digest_of !== digestOf || own.more_chunks?.length) {
       throw new FormatError(stored.path, "its memory is not that of the range");
     }
     const first = (found[0]?.manifest ?? manifest).device;
@@ -134,7 +138,7 @@ async function launchesOf(folder: Folder, range: RangeManifest): Promise<{ manif
 
 /** The name in the folder: a range keeps each file by its digest. */
 function placeOf(file: StoredFile, isRange: boolean): string {
-  return !isRange || file.path === INDEX || file.path === CHUNKS ? file.path : `files/${file.sha256}`;
+  return !isRange || file.path === INDEX || CHUNK_FILES.includes(file.path) ? file.path : `files/${file.sha256}`;
 }
 
 async function readWhole(folder: Folder, name: string, limit: number): Promise<Data> {

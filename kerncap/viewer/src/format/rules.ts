@@ -3,7 +3,7 @@ import { FormatError } from "./errors.ts";
 import type { Manifest, Region, StoredFile, Texture, View } from "./generated/manifest.ts";
 import type { RangeManifest } from "./generated/range.ts";
 import * as limits from "./limits.ts";
-import { CHUNKS, foldersOf, INDEX, listedProblem, manifestOfLaunch, pathProblem, README } from "./names.ts";
+import { CHUNK_FILES, CHUNKS, foldersOf, INDEX, listedProblem, manifestOfLaunch, pathProblem, README } from "./names.ts";
 
 const ADDRESS_LIMIT = 1n << 63n; // also of bytes in a view, and of workgroups in a grid
 const ZERO_PAGE = 1n << 21n;
@@ -31,10 +31,12 @@ export function checkRules(manifest: Manifest, file: string): void {
   build(manifest, fail);
 }
 
+export const chunkFiles = (memory: Manifest["memory"]): StoredFile[] => [memory.chunks, ...(memory.more_chunks ?? [])];
+
 /** Every file that a manifest lists, with the part of the manifest that does. */
 export function* listedFiles(manifest: Manifest): Generator<[string, StoredFile]> {
   yield ["memory", manifest.memory.index];
-  yield ["memory", manifest.memory.chunks];
+  for (const file of chunkFiles(manifest.memory)) yield ["memory", file];
   for (const code of manifest.code ?? []) yield ["code", code.file];
   if (manifest.source) {
     yield ["source", manifest.source.file];
@@ -241,9 +243,14 @@ function textureProblem(texture: Texture, all: Region[]): string | undefined {
 }
 
 function files(manifest: Manifest, fail: Fail): void {
-  const { index, chunks } = manifest.memory;
+  const { index, digest_of: digestOf } = manifest.memory;
   if (index.path !== INDEX || index.size > limits.MAX_INDEX_BYTES) fail("memory.index", "not there, or too large");
-  if (chunks.path !== CHUNKS || chunks.size > limits.MAX_CHUNKS_BYTES) fail("memory.chunks", "not there, or too large");
+  let left = limits.MAX_CHUNKS_BYTES;
+  for (const [number, { path, size }] of chunkFiles(manifest.memory).entries()) {
+    if (path !== CHUNK_FILES[number] || size > left) fail("memory.chunks", "not there, or too large");
+    if (number && !digestOf) fail("memory.more_chunks", "files of chunks whose digests are not of payloads");
+    left -= size;
+  }
   const known = new Map<string, StoredFile>();
   for (const [group, file] of listedFiles(manifest)) {
     const problem = listedProblem(file.path, group);
