@@ -178,7 +178,9 @@ def one_round(data: np.ndarray, parent: Path, stages: list[str]) -> tuple[dict[s
             if (other != data).any():
                 raise SystemExit("what was read is not what was sealed")
             rates["hash"] = timed(size, lambda: opened.verify_files(memory=True))
-            rates["restore"] = timed(size, lambda: opened.stage("pre", 0, folder / "region"))
+            rates["restore"] = timed(
+                size, lambda: opened.stage("pre", 0, [folder / f"region.{part}" for part in range(16)])
+            )
     if "compare" in stages:
         rates["compare"] = timed(size, lambda: bitmap.of_flags(data != other))
     if "poison" in stages:

@@ -66,7 +66,8 @@ class Connection:
     def start(self) -> None:
         """Start a worker, in place of the one that there is.
 
-        Raises BackendUnavailable for what this machine lacks, ReplayError for a worker that does not start.
+        Raises BackendUnavailable for what this machine lacks, ReplayError for a worker that does not start,
+        UsageError and FormatError of `Job.add_memory`.
         """
         if self._worker is not None:
             self._worker.close()
@@ -189,8 +190,9 @@ class Connection:
         _, environment, prefix = started_as(self.choice)
         try:
             return Worker(
-                self.choice.python, self.job.path, self.job.log, environment, relocate, prefix, ahead
-            )
+                self.choice.python, self.job.path, self.job.log, environment, relocate, prefix, ahead,
+                self.job.add_memory,
+            )  # fmt: skip
         except (WorkerDied, WorkerTimeout) as error:
             raise ReplayError(f"the replay worker did not start: {error}\n{self._log_text()}") from error
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from kerncap.format.schema import Manifest
 from kerncap.replay.outcome import Facts
+from kerncap.replay.worker.common.private_map import private_map
 
 _WORD = 8
 _STEP = 32 << 20
@@ -31,7 +32,7 @@ def of_shared(manifest: Manifest) -> str:
     return f"{named}{more}, and what other processes do with it meanwhile is not replayed"
 
 
-def of_moved(facts: Facts, manifest: Manifest, files: list[Path]) -> str:
+def of_moved(facts: Facts, manifest: Manifest, files: list[list[Path]]) -> str:
     """Of a relocated replay: the words that may be addresses still, and were not changed."""
     if not facts.relocated:
         return ""
@@ -44,7 +45,7 @@ def of_moved(facts: Facts, manifest: Manifest, files: list[Path]) -> str:
     return f"{moved}, and {named}{more} may be addresses that nothing is known of"
 
 
-def unchanged_words(manifest: Manifest, files: list[Path]) -> list[str]:
+def unchanged_words(manifest: Manifest, files: list[list[Path]]) -> list[str]:
     """Words of the launch that are near its regions' addresses and in none of them, by their places."""
     ranges = sorted((r.base, r.base + r.size) for r in manifest.regions if r.size)
     if not ranges:
@@ -58,11 +59,11 @@ def unchanged_words(manifest: Manifest, files: list[Path]) -> list[str]:
         data = np.frombuffer(bytes.fromhex(parameters.bytes), dtype=np.uint8)
         found += [f"parameter byte {at} ({word:#x})" for at, word in _strays(data, 0, starts, stops, near)]
     left = _MOST_BYTES
-    for number, (region, file) in enumerate(zip(manifest.regions, files, strict=True)):
+    for number, (region, parts) in enumerate(zip(manifest.regions, files, strict=True)):
         left -= region.size
         if left < 0 or region.size < _WORD:
             continue
-        data = np.memmap(file, dtype=np.uint8, mode="r")
+        data = np.frombuffer(private_map(parts, region.size), dtype=np.uint8)
         for at, word in _strays(data, -region.base % _WORD, starts, stops, near):
             found.append(f"byte {at} of region {number} ({word:#x})")
             if len(found) > 1000:

@@ -17,6 +17,7 @@ from kerncap.format.schema import Manifest
 from kerncap.replay.units import Unit
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.replay.worker.common.private_map import private_map
 
 _WORD = 8
 _STEP = 32 * 1024 * 1024
@@ -26,7 +27,7 @@ _MOST_BYTES = 2 << 30  # that are looked through; beyond it no word is taken for
 class PointerWords:
     """Aligned words of the pre-state that fall into a region, as the closure was found."""
 
-    def __init__(self, manifest: Manifest, files: list[Path]) -> None:
+    def __init__(self, manifest: Manifest, files: list[list[Path]]) -> None:
         self._manifest = manifest
         self._files = files
         self._found: dict[tuple[int, bool], Bits] = {}
@@ -57,7 +58,7 @@ class PointerWords:
         if size - skew < _WORD or size > self._left:
             return bitmap.empty(size)
         self._left -= size
-        data = np.memmap(self._files[region], dtype=np.uint8, mode="r")
+        data = np.frombuffer(private_map(self._files[region], size), dtype=np.uint8)
         bits = np.zeros((size + 7) // 8, dtype=np.uint8)
         starts = range(skew, size - _WORD + 1, _STEP)
         with ThreadPoolExecutor(min(worker_count(), len(starts))) as pool:

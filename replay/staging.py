@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import mmap
 import shutil
 import tempfile
 from pathlib import Path
@@ -22,15 +24,32 @@ from kerncap.scratch import SHARED_MEMORY, Scratch
 
 NATIVE_STAGES = ("cubin", "ptx", "fatbin", "hsaco")  # what a driver takes, the surest first
 _MARGIN = 512 * 1024 * 1024  # what is left free in memory-backed storage
+_LARGE_BYTES = 128 << 20  # of a region
+_PARTS = 16  # files of a large region: one takes the bytes of one writer at a time
+_MOST_RANGES = 16  # of a large region, each of which is mapped: with 65,530 mappings a process has no more
 
 
 class Job:
     """A staged reproducer; the folder goes when the job is closed."""
 
-    def __init__(self, made: Scratch, content: job.Job) -> None:
+    def __init__(self, reproducer: Reproducer, made: Scratch, content: job.Job) -> None:
         self.folder = made.path
         self.content = content
+        self._reproducer = reproducer
         self._made = made
+        self._has_memory = False
+
+    def add_memory(self) -> None:
+        """Write the regions' files, once. A worker reads them for its first request: it starts meanwhile.
+
+        Raises UsageError if there is no room, FormatError for damaged content.
+        """
+        if not self._has_memory:
+            try:
+                _write_memory(self._reproducer, self.content, self.folder)
+            except OSError as error:
+                raise _no_room(self.folder.parent, error) from error
+            self._has_memory = True
 
     @property
     def path(self) -> Path:
@@ -52,12 +71,12 @@ def stage(
     hostile: bool = False,
     stranger: bool = False,
 ) -> Job:
-    """Write the job folder of ``reproducer`` for one launcher, memory and device ordinal.
+    """Write the job folder of ``reproducer`` for one launcher, memory and device ordinal, but for the memory.
 
     ``hostile``: the worker keeps what it knows of the result from candidates; ``stranger``: and from the
     stored source.
 
-    Regions become sparse files; a region that the launch did not change has no post file.
+    Regions become sparse files (`Job.add_memory`); one that the launch did not change has no post file.
     What is laid out was checked as it was read, and nobody else can reach it. Raises UsageError for what
     nobody agreed to or if there is no room, FormatError for damaged content.
     """
@@ -72,16 +91,19 @@ def stage(
         content = _content(reproducer, made.path, launcher, memory, device, hostile, stranger)
         _write_files(reproducer, content, made.path)
         (made.path / "job.json").write_text(json.dumps(content))
-        return Job(made, content)
+        return Job(reproducer, made, content)
     except BaseException as error:
         if made is not None:
             made.remove()
         if isinstance(error, OSError):
-            where = made.path.parent if made is not None else error.filename
-            raise UsageError(
-                f"{where}: the reproducer can't be staged there ({error.strerror}); make room, or set TMPDIR"
-            ) from error
+            raise _no_room(made.path.parent if made is not None else error.filename, error) from error
         raise
+
+
+def _no_room(where: object, error: OSError) -> UsageError:
+    return UsageError(
+        f"{where}: the reproducer can't be staged there ({error.strerror}); make room, or set TMPDIR"
+    )
 
 
 def _refuse_negative_strides(manifest: Manifest, launcher: str) -> None:
@@ -110,12 +132,14 @@ def _content(
     manifest = reproducer.manifest
     regions: list[job.JobRegion] = []
     for index, region in enumerate(manifest.regions):
-        changed = bool(reproducer.chunks_changed(index))
+        parts = _PARTS if _is_large(reproducer, index) else 1
+        changed = _changed(reproducer, index)
         regions.append({
             "base": region.base, "size": region.size, "kind": region.kind, "device": region.device,
             "name": region.name, "module": region.module,
-            "array": _plain(region.array), "pre": f"regions/{index}.pre",
-            "post": f"regions/{index}.post" if changed else None,
+            "array": _plain(region.array), "pre": _files(f"regions/{index}.pre", parts),
+            "post": _files(f"regions/{index}.post", parts) if changed else [],
+            "changed": changed,
         })  # fmt: skip
     return {
         "version": protocol.VERSION,
@@ -136,6 +160,27 @@ def _content(
         **_of_launch(reproducer, ""),
         "functions": function_addresses.of_reproducer(reproducer),
     }  # fmt: skip
+
+
+def _files(name: str, count: int) -> list[str]:
+    return [name, *(f"{name}.{number}" for number in range(1, count))]
+
+
+def _is_large(reproducer: Reproducer, region: int) -> bool:
+    return not reproducer.in_range and reproducer.manifest.regions[region].size >= _LARGE_BYTES
+
+
+def _changed(reproducer: Reproducer, region: int) -> list[list[int]]:
+    """Of a large region where the launch changed it, if that is in few places; of another all or nothing."""
+    size, step = reproducer.manifest.regions[region].size, reproducer.index.chunk_bytes
+    chunks = reproducer.chunks_changed(region)
+    if not chunks or not _is_large(reproducer, region) or step % mmap.ALLOCATIONGRANULARITY:
+        return [[0, size]] if chunks else []
+    firsts = [chunk for before, chunk in itertools.pairwise([-2, *chunks]) if chunk != before + 1]
+    lasts = [chunk for chunk, after in itertools.pairwise([*chunks, -2]) if after != chunk + 1]
+    if len(firsts) > _MOST_RANGES:
+        return [[0, size]]
+    return [[first * step, min((last + 1) * step, size)] for first, last in zip(firsts, lasts, strict=True)]
 
 
 def _of_launch(reproducer: Reproducer, below: str) -> job.JobOfLaunch:
@@ -191,12 +236,16 @@ def _suffix(stage_name: str) -> str:
 def _write_files(reproducer: Reproducer, content: job.Job, folder: Path) -> None:
     for name in ("regions", "source", "code"):
         (folder / name).mkdir()
-    for index, region in enumerate(content["regions"]):
-        reproducer.stage("pre", index, folder / region["pre"])
-        if region["post"]:
-            reproducer.stage("post", index, folder / region["post"])
     for one, said in [(reproducer, content), *zip(reproducer.in_range, content["launches"], strict=True)]:
         _write_code(one, said, folder)
+
+
+def _write_memory(reproducer: Reproducer, content: job.Job, folder: Path) -> None:
+    for index, region in enumerate(content["regions"]):
+        reproducer.stage("pre", index, [folder / name for name in region["pre"]])
+        if region["post"]:
+            is_whole = region["changed"] == [[0, region["size"]]]
+            reproducer.stage("post", index, [folder / name for name in region["post"]], not is_whole)
 
 
 def _write_code(reproducer: Reproducer, said: job.JobOfLaunch, folder: Path) -> None:

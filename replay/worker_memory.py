@@ -141,7 +141,7 @@ class WorkerMemory:
         self._ran_python = True
         return self.connection.call(Backend.reference, str(path.resolve()))
 
-    def pre_files(self) -> list[Path]:
-        """The regions' bytes before the launch, one file each."""
+    def pre_files(self) -> list[list[Path]]:
+        """The regions' bytes before the launch, in one file after the other."""
         job = self.connection.job
-        return [job.folder / str(region["pre"]) for region in job.content["regions"]]
+        return [[job.folder / name for name in region["pre"]] for region in job.content["regions"]]

@@ -137,12 +137,13 @@ def program(
 class Worker:
     """A running worker. ``taken`` are the regions that it could not place.
 
-    ``prefix`` as for `Started`; ``ahead`` is what fits, and becomes it.
+    ``prefix`` as for `Started`; ``ahead`` is what fits, and becomes it. ``meanwhile`` is called as it starts.
     """
 
     def __init__(
         self, python: str, job: Path, log: Path, environment: dict[str, str], relocate: bool,
         prefix: Sequence[str] = (), ahead: Ahead | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self._log = log
         arguments = ["serve", str(job), "1" if relocate else "0"]
@@ -155,6 +156,7 @@ class Worker:
         self._process, self._requests, self._replies = started.process, started.requests, started.replies
         self._lines = typed_json.Lines(self._replies)
         try:
+            meanwhile()
             hello = self._read(_HELLO_TIMEOUT_S, functools.partial(typed_json.read, Hello))
         except BaseException:
             self.close()

@@ -25,6 +25,7 @@ from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
 from kerncap.format.checks_file import Checks, decode_checks, encode_checks
 from kerncap.format.chunk_reader import ChunkReader, Raw
+from kerncap.format.chunks import UNIT_BYTES
 from kerncap.format.documents import decode_json, error_at
 from kerncap.format.memory_index import STATES, ZERO_ROW, MemoryIndex, State
 from kerncap.format.names import (
@@ -204,27 +205,34 @@ class Reproducer(OpenedFolder):
         listed = np.flatnonzero(rows)
         self._chunks.each(listed + first, rows[listed], place)
 
-    def stage(self, state: State, region: int, target: Path | str | int) -> None:
-        """Write the whole region into a file (a path or a descriptor), holes for what is zero.
+    def stage(self, state: State, region: int, targets: Sequence[Path], only_changed: bool = False) -> None:
+        """Write the region into new files, one after the other, holes for what is zero.
 
-        The file is truncated first and then has the region's size.
+        The files have whole units of bytes but for the last that has any: a unit is written in one piece, and
+        those that follow each other into different files, each of which takes one writer at a time.
+        ``only_changed``: holes for what the launch did not change, too.
         """
-        if isinstance(target, int):
-            self._stage(state, region, target)
-            return
-        fd = os.open(target, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            self._stage(state, region, fd)
-        finally:
-            os.close(fd)
+        size, step = self.manifest.regions[region].size, self._index.chunk_bytes
+        unit = max(UNIT_BYTES, step)
+        several = len(targets) > 1 and UNIT_BYTES % step == 0
+        units = max(2, -(-size // (unit * (len(targets) if several else 1))))  # of a file
+        chunks, rows = (self._index.stored if only_changed else self._index.nonzero)(state, region)
+        chunks, rows = chunks[rows != ZERO_ROW], rows[rows != ZERO_ROW]
+        at = chunks * step // unit
+        order = np.lexsort((chunks, at // units, at % units)) if several else slice(None)
+        with contextlib.ExitStack() as stack:
+            files = []
+            for number, target in enumerate(targets):
+                fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                stack.callback(os.close, fd)
+                os.ftruncate(fd, max(0, min(size - number * units * unit, units * unit)))
+                files.append(fd)
 
-    def _stage(self, state: State, region: int, fd: int) -> None:
-        os.ftruncate(fd, 0)
-        os.ftruncate(fd, self.manifest.regions[region].size)
-        step = self._index.chunk_bytes
-        self._chunks.each(
-            *self._index.nonzero(state, region), lambda chunk, parts: write_parts(fd, chunk * step, parts)
-        )
+            def write(chunk: int, parts: list[Raw]) -> None:
+                number, offset = divmod(chunk * step, units * unit)
+                write_parts(files[number], offset, parts)
+
+            self._chunks.each(chunks[order], rows[order], write)
 
     def chunks_changed(self, region: int) -> list[int]:
         """Numbers of the chunks that the launch changed, ascending."""

@@ -110,10 +110,10 @@ class RangeAsOne(WholeRange):
     def _file(self, region: int) -> Path:
         return self._before / f"{region}.before"
 
-    def stage(self, state: State, region: int, target: Path | str | int) -> None:
+    def stage(self, state: State, region: int, targets: Sequence[Path], only_changed: bool = False) -> None:
         if state == "post":
-            return super().stage(state, region, target)
-        assert isinstance(target, Path | str)
+            return super().stage(state, region, targets)
+        [target] = targets
         with self._file(region).open("rb") as file, open(target, "wb") as copy:
             copy_data(file.fileno(), copy.fileno(), self.manifest.regions[region].size)
 

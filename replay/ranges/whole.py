@@ -66,8 +66,8 @@ class WholeRange(LaunchInWhole):
             launch.close()
         super().close()
 
-    def stage(self, state: State, region: int, target: Path | str | int) -> None:
-        assert isinstance(target, Path | str)
+    def stage(self, state: State, region: int, targets: Sequence[Path], only_changed: bool = False) -> None:
+        [target] = targets
         with self._timeline.file(region).open("rb") as file, open(target, "wb") as copy:
             copy_data(file.fileno(), copy.fileno(), self.manifest.regions[region].size)
 

@@ -21,7 +21,9 @@ class JobArray(TypedDict):
 
 
 class JobRegion(TypedDict):
-    """``pre`` and ``post`` are files of the job's folder; no ``post``: the launch did not change it."""
+    """``pre`` and ``post`` are files of the job's folder that hold the bytes one after the other; none in
+    ``post``: the launch did not change it. Outside of the ranges ``changed``, ``post`` is as ``pre``,
+    whatever is in its files."""
 
     base: int
     size: int
@@ -30,8 +32,9 @@ class JobRegion(TypedDict):
     name: str | None
     module: int
     array: JobArray | None
-    pre: str
-    post: str | None
+    pre: list[str]
+    post: list[str]
+    changed: list[list[int]]  # [start, stop], whole pages, ascending
 
 
 class JobZeros(TypedDict):

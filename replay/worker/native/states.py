@@ -17,9 +17,9 @@ from ..common.address_layout import Span, gaps
 from ..common.bitmap import Bits
 from ..common.host_bytes import Bytes
 from ..common.poison import GAP_SEED
-from ..common.private_map import private_map
+from ..common.private_map import private_state
 from ..cuda.device import Device
-from ..job import Job
+from ..job import Job, JobRegion
 from .bulk import Bulk, pieces
 from .pointers import Moves
 
@@ -27,11 +27,11 @@ _PHASE = 256  # a copy of a region has its alignment: eight bytes at once can be
 _MOST_GAP_COPIES = 256 * 1024 * 1024
 
 
-def map_file(path: Path, size: int) -> Bytes:
-    """A staged file as an array; pages are read as they are touched, and changes stay private."""
-    if size == 0:
+def map_state(folder: Path, region: JobRegion, name: str) -> Bytes:
+    """A staged state as an array; pages are read as they are touched, and changes stay private."""
+    if not region["size"]:
         return np.empty(0, dtype=np.uint8)
-    return np.frombuffer(private_map(path, size), dtype=np.uint8)
+    return np.frombuffer(private_state(folder, region, name), dtype=np.uint8)
 
 
 class _State:
@@ -54,11 +54,8 @@ class States:
         self.gaps = gaps(memory.regions, memory.mapped)
         self._zeros: list[Span] = memory.zero_blocks
         self._gap_copies: dict[int, int] = {}
-        pre = [map_file(folder / r["pre"], r["size"]) for r in job["regions"]]
-        post = [
-            map_file(folder / r["post"], r["size"]) if r["post"] else pre[i]
-            for i, r in enumerate(job["regions"])
-        ]
+        pre = [map_state(folder, r, "pre") for r in job["regions"]]
+        post = [map_state(folder, r, "post") if r["post"] else pre[i] for i, r in enumerate(job["regions"])]
         moves.apply(job["regions"], [pre, [post[i] for i, r in enumerate(job["regions"]) if r["post"]]])
         self._states = {"pre": _State(pre), "post": _State(post)}
         self._copy_gaps()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,8 @@ from ..common import bitmap
 from ..common.bitmap import Bits
 from ..common.byte_ranges import Range, clipped, common, data_of, minus, union
 from ..common.poison import GAP_SEED, pattern
-from ..common.private_map import private_map
-from ..job import Job
+from ..common.private_map import private_state
+from ..job import Job, JobRegion
 from .compare_views import Idle, never
 
 _PROT_NONE = 0
@@ -32,17 +33,22 @@ def chunks(size: int, start: int = 0, most: int = CHUNK) -> Iterator[tuple[int, 
         yield offset, min(most, size - offset)
 
 
-def map_file(path: Path, size: int) -> Any:
-    """A staged file as a uint8 tensor on the host; pages are read as they are touched."""
-    if size == 0:
+def map_state(folder: Path, region: JobRegion, name: str) -> Any:
+    """A staged state as a uint8 tensor on the host; pages are read as they are touched."""
+    if not region["size"]:
         return torch.empty(0, dtype=torch.uint8)
-    return torch.frombuffer(private_map(path, size), dtype=torch.uint8)
+    return torch.frombuffer(private_state(folder, region, name), dtype=torch.uint8)
 
 
-def _data_of(path: Path, size: int) -> list[Range]:
-    """The parts of a staged file that are not holes."""
-    with path.open("rb") as file:
-        return data_of(file.fileno(), 0, size)
+def _data_of(folder: Path, names: list[str]) -> list[Range]:
+    """The parts of staged files, one after the other, that are not holes."""
+    found, before = [], 0
+    for name in names:
+        with (folder / name).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            found += [(before + start, before + stop) for start, stop in data_of(file.fileno(), 0, size)]
+        before += size
+    return found
 
 
 def _zeros(size: int) -> Any:
@@ -78,19 +84,18 @@ class States:
         self._step = _ON_HOST if self._sparse else CHUNK
         self._data: dict[str, list[list[Range]]] = {}  # of the states on a sparse host: what may be not zero
         if self._sparse:
-            pre_data = [_data_of(folder / r["pre"], r["size"]) for r in job["regions"]]
+            pre_data = [_data_of(folder, r["pre"]) for r in job["regions"]]
             self._data["pre"] = pre_data
             self._data["post"] = [
-                _data_of(folder / r["post"], r["size"]) if r["post"] else pre_data[i]
+                union(minus(pre_data[i], [(a, b) for a, b in r["changed"]]), _data_of(folder, r["post"]))
                 for i, r in enumerate(job["regions"])
             ]
-        pre = [map_file(folder / r["pre"], r["size"]) for r in job["regions"]]
+        pre = [map_state(folder, r, "pre") for r in job["regions"]]
         if memory.room_for(2 * sum(self.sizes)):
             pre = [memory.to_device(tensor) for tensor in pre]
         self._states["pre"] = pre
         self._states["post"] = [
-            map_file(folder / r["post"], r["size"]) if r["post"] else pre[i]
-            for i, r in enumerate(job["regions"])
+            map_state(folder, r, "post") if r["post"] else pre[i] for i, r in enumerate(job["regions"])
         ]
 
     def now(self, region: int, offset: int, size: int) -> Any:

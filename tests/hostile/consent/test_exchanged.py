@@ -21,7 +21,9 @@ LISTED = ("source/kernel.py", "code/kernel.ttir", "memory/index", "memory/chunks
 
 
 def lay_out(reproducer: Reproducer) -> None:
-    staging.stage(reproducer, "interpreter", "host", -1).close()
+    job = staging.stage(reproducer, "interpreter", "host", -1)
+    job.add_memory()
+    job.close()
 
 
 def _other_bytes(file: Path) -> None:

@@ -52,9 +52,9 @@ def test_memory(states: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
                 end = data.draw(st.integers(begin, len(pre)))
                 assert made.read("post", number, begin, end - begin) == post[begin:end]
                 staged = Path(parent) / "staged"
-                staged.write_bytes(b"old content that must go")
-                made.stage("post", number, staged)
+                made.stage("post", number, [staged])
                 assert staged.read_bytes() == post
+                staged.unlink()
 
 
 PIECES = st.lists(st.tuples(st.integers(0, 6 * CHUNK_BYTES), st.binary(min_size=1, max_size=9)), max_size=4)
@@ -80,11 +80,10 @@ def test_staged_zeros_are_holes(tmp_path: Path) -> None:
     size = 64 * CHUNK_BYTES
     state = bytes(size - 1) + b"x"
     with Reproducer.open(small.write(tmp_path, [(state, state)])) as made:
-        with tempfile.TemporaryFile(dir=tmp_path) as file:
-            made.stage("pre", 0, file.fileno())
-            info = os.fstat(file.fileno())
-            assert info.st_size == size
-            assert info.st_blocks * 512 <= 2 * CHUNK_BYTES
+        made.stage("pre", 0, [tmp_path / "staged"])
+        info = os.stat(tmp_path / "staged")
+        assert info.st_size == size
+        assert info.st_blocks * 512 <= 2 * CHUNK_BYTES
 
 
 def test_stream_as_source(tmp_path: Path) -> None:

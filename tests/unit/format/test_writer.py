@@ -255,7 +255,7 @@ def test_memory_in_units_is_as_it_was(tmp_path: Path) -> None:
         assert len(made.index.table) == 5, "three kinds and two ends, once each"
         assert made.read("pre", 0, 0, len(pre)) == pre
         assert made.read("post", 0, 0, len(pre)) == bytes(post[:-3]) + b"END"
-        made.stage("post", 0, tmp_path / "staged")
+        made.stage("post", 0, [tmp_path / "staged"])
         assert (tmp_path / "staged").read_bytes() == bytes(post[:-3]) + b"END"
         made.verify()
 

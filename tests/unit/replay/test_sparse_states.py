@@ -101,7 +101,8 @@ def test_states_are_what_plain_arrays_are(
                 os.pwrite(file.fileno(), kept[name].tobytes()[at : at + 1], at)
             start, stop = np.flatnonzero(kept[name])[[0, -1]].tolist()
             os.pwrite(file.fileno(), kept[name][start : stop + 1].tobytes(), start)
-    job: Any = {"hostile": False, "regions": [{"pre": "pre", "post": "post", "size": SIZE}]}
+    region = {"pre": ["pre"], "post": ["post"], "changed": [[0, SIZE]], "size": SIZE}
+    job: Any = {"hostile": False, "regions": [region]}
     states = States(memory, job, folder)
     states.restore()
     states.snapshot("mine")
