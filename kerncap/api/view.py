@@ -11,7 +11,7 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -51,23 +51,25 @@ def page() -> bytes:
 class Viewer:
     """Serves the page and ``paths`` (folders and .zip files) on 127.0.0.1, at a random port and address.
 
-    Raises FormatError or UsageError for a path that is no reproducer. A context manager.
+    ``results``: files of --json output that the page shows with them. Raises FormatError or UsageError for a
+    path that is no reproducer. A context manager.
     """
 
-    def __init__(self, paths: list[Path]) -> None:
+    def __init__(self, paths: list[Path], results: Sequence[Path] = ()) -> None:
         self._page = page().replace(b"connect-src 'none'", b"connect-src 'self'", 1)
         self._closing = contextlib.ExitStack()
         self._token = secrets.token_urlsafe(24)
         self._ticket = secrets.token_urlsafe(24)
         self._files: list[Open] = []
         try:
-            self._given = json.dumps([self._entries(path) for path in paths]).encode()
+            given = [*map(self._entries, paths), *map(self._result, results)]
+            self._given = json.dumps(given).encode()
         except BaseException:
             self._closing.close()
             raise
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._closing.callback(self._server.server_close)
-        self._end = "#served" if paths else ""
+        self._end = "#served" if given else ""
         host = f"127.0.0.1:{self._server.server_port}"
         self.hosts = (host, host.replace("127.0.0.1", "localhost"))
         self.url = f"http://{host}/{self._token}/{self._end}"
@@ -97,8 +99,15 @@ class Viewer:
             raise FormatError(
                 path, 0, "not a packed reproducer; give a folder, or a file from `kerncap pack`"
             )
+        return [self._file(path.name, path)]
+
+    def _result(self, path: Path) -> list[dict[str, object]]:
+        # By this ending the page knows it.
+        return [self._file(path.name if path.suffix == ".json" else f"{path.name}.json", path)]
+
+    def _file(self, name: str, path: Path) -> dict[str, object]:
         file = self._closing.enter_context(open_regular(path))
-        return [self._entry(path.name, lambda: (os.dup(file.fileno()), os.fstat(file.fileno()).st_size))]
+        return self._entry(name, lambda: (os.dup(file.fileno()), os.fstat(file.fileno()).st_size))
 
     def _folder(self, path: Path) -> list[dict[str, object]]:
         kind = LaunchRange if is_range(path) else Reproducer

@@ -12,12 +12,18 @@ from kerncap.cli.paths import OUTPUT_FILE, PATH
 
 @click.command("view")
 @click.argument("reproducers", nargs=-1, type=PATH, metavar="[REPRO]...")
+@click.option(
+    "--with", "results", multiple=True, metavar="FILE.json", type=PATH,
+    help="Add the --json output of sanitize, verify or replay. Repeatable.",
+)  # fmt: skip
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @click.option(
     "-o", "--output", type=OUTPUT_FILE,
     help="Write the page to FILE.html instead, without a reproducer, for any web server or disk.",
 )  # fmt: skip
-def command(reproducers: tuple[Path, ...], no_browser: bool, output: Path | None) -> int:
+def command(
+    reproducers: tuple[Path, ...], results: tuple[Path, ...], no_browser: bool, output: Path | None
+) -> int:
     """Open REPRO, a folder or a packed file, in a viewer in the browser; two are compared.
 
     Without REPRO the page waits for a file that is dropped on it. It is served to this machine only, at
@@ -29,7 +35,7 @@ def command(reproducers: tuple[Path, ...], no_browser: bool, output: Path | None
     from kerncap.errors import UsageError
 
     if output is not None:
-        if reproducers:
+        if reproducers or results:
             raise UsageError(
                 "--output: writes the page without a reproducer; leave out REPRO, or use `kerncap report`"
             )
@@ -40,7 +46,7 @@ def command(reproducers: tuple[Path, ...], no_browser: bool, output: Path | None
     if len(reproducers) > 2:
         raise UsageError(f"{len(reproducers)} reproducers: the viewer shows one, or compares two; give fewer")
     # The last one is shown, and compared with the one before it.
-    with Viewer([*reversed(reproducers)]) as viewer:
+    with Viewer([*reversed(reproducers)], results) as viewer:
         click.echo(viewer.url)
         log.line("the viewer is at this address, for this machine only; Ctrl-C ends it")
         if not no_browser and any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")):

@@ -1,8 +1,11 @@
-// The types of manifests, from the schemas that kerncap/format/schema.py is exported to.
+// The types of manifests and of results, from the schemas that the Python code is exported to.
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { compile } from "json-schema-to-typescript";
 
-const format = new URL("../format/", import.meta.url);
+const SCHEMAS = {
+  Manifest: "../format/manifest.schema.json", RangeManifest: "../format/range.schema.json",
+  Sanitize: "../../docs/schemas/sanitize.json", Verify: "../../docs/schemas/verify.json",
+};
 const out = new URL("src/format/generated/", import.meta.url);
 
 // The compiler knows no tuples of this dialect: a list of any of its items is near enough.
@@ -15,8 +18,9 @@ function plain(node) {
 }
 
 await mkdir(out, { recursive: true });
-for (const [name, title] of [["manifest", "Manifest"], ["range", "RangeManifest"]]) {
-  const schema = plain(JSON.parse(await readFile(new URL(`${name}.schema.json`, format), "utf8")));
+for (const [title, path] of Object.entries(SCHEMAS)) {
+  const schema = plain(JSON.parse(await readFile(new URL(path, import.meta.url), "utf8")));
   const text = await compile({ ...schema, title }, title, { additionalProperties: false, bannerComment: "", ignoreMinAndMaxItems: true });
-  await writeFile(new URL(`${name}.ts`, out), text);
+  const file = title === "RangeManifest" ? "range" : title.toLowerCase();
+  await writeFile(new URL(`${file}.ts`, out), text);
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import random
 import threading
 from collections.abc import Callable
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 
 from kerncap.api.view import Viewer
+from kerncap.cli import main
 from tests.fuzz.archives import build
 from tests.viewer.conftest import GOLDEN, PACKAGES, Viewed
 
@@ -122,6 +126,49 @@ def test_every_digest_is_checked_on_demand(view: View, pack: Pack) -> None:
     viewed.page.get_by_text("all digests are right").wait_for()
 
 
+@pytest.fixture
+def sanitized(tmp_path: Path) -> Path:
+    """What the sanitizer says of v1.2: one finding, in line 9 of the source."""
+    target, out = tmp_path / "sanitized.json", io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(["sanitize", "--json", str(GOLDEN / "v1.2")]) == 1
+    target.write_text(out.getvalue())
+    return target
+
+
+def test_findings_are_next_to_their_lines(view: View, pack: Pack, sanitized: Path) -> None:
+    viewed = view()
+    viewed.give(pack("v1.2"), sanitized)
+    assert "sanitizer: fail memory operations: 1 proved, 1 violated" in viewed.tab("Launch").inner_text()
+    panel = viewed.tab("Code")
+    panel.locator(".notes .finding button").click()
+    source, stage = panel.locator(".cm-editor").all()
+    stage.locator(".cm-line.marked", has_text="tt.store").wait_for()
+    assert "tl.store" in source.locator(".cm-lintRange-error").inner_text()
+
+
+def test_a_verdict_is_next_to_the_oracle(view: View, pack: Pack, tmp_path: Path) -> None:
+    texts = ("summary", "path", "engine", "device", "triton", "driver", "judged_by")
+    stage = {"name": "oracle", "result": "pass", "reasons": [], "shown": ["same bytes"], "not_shown": ["NaN"]}
+    verdict = {
+        "result": "pass", "kernel": "scale", "reasons": [], "exact": True, "compared_bytes": 4096,
+        "poisoned_bytes": 1000, "placement": {"honoured": 1, "relocated": []}, "notes": [], "views": [],
+        "runs": 1, "different": None, "timing": None, "stages": [stage],
+        **{key: f"its {key}" for key in texts},
+    }  # fmt: skip
+    result, other = tmp_path / "verdict.json", tmp_path / "other.json"
+    result.write_text(json.dumps(verdict))
+    other.write_text(json.dumps({**verdict, "kernel": "another"}))
+    viewed = view()
+    viewed.give(pack("v1.2"), result, other)
+    text = viewed.tab("Launch").inner_text()
+    assert "verified: pass its summary" in text and "same bytes" in text
+    assert text.count("verified") == 1
+    other.write_text(json.dumps({"result": "pass"}))
+    viewed.give(other)
+    assert "not the --json of sanitize" in viewed.page.get_by_role("alert").inner_text()
+
+
 def test_hostile_files_end_in_one_line_and_the_page_goes_on(view: View, pack: Pack, tmp_path: Path) -> None:
     viewed = view()
     refused = 0
@@ -140,7 +187,7 @@ def test_hostile_files_end_in_one_line_and_the_page_goes_on(view: View, pack: Pa
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
-def test_axe_finds_no_violation(view: View, pack: Pack, width: int, scheme: str) -> None:
+def test_axe_finds_no_violation(view: View, pack: Pack, sanitized: Path, width: int, scheme: str) -> None:
     viewed = view(width=width, scheme=scheme)
     # Not as a script of the page: its policy would refuse that.
     axe = (PACKAGES / "axe-core/axe.min.js").read_text()
@@ -148,7 +195,7 @@ def test_axe_finds_no_violation(view: View, pack: Pack, width: int, scheme: str)
     assert _violations(viewed.page) == []
     viewed.give_folder(GOLDEN / "v1.10")
     assert _violations(viewed.page) == []
-    viewed.give(pack("v1.0"), pack("v1.2"))
+    viewed.give(pack("v1.0"), pack("v1.2"), sanitized)
     for tab in (*LAUNCH_TABS, "Compare"):
         viewed.tab(tab)
         assert _violations(viewed.page) == [], tab

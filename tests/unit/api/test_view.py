@@ -50,7 +50,9 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def viewer(built_page: Path, archive: Path) -> Iterator[Viewer]:
-    with Viewer([GOLDEN / "v1.10", archive]) as found:
+    result = archive.with_name("sanitized.txt")
+    result.write_text("{}")
+    with Viewer([GOLDEN / "v1.10", archive], [result]) as found:
         serving = threading.Thread(target=found.serve)
         serving.start()
         yield found
@@ -83,7 +85,7 @@ def test_the_page_may_ask_its_own_server_and_no_other(viewer: Viewer, ask: Ask) 
 
 def test_files_are_given_by_ranges(viewer: Viewer, ask: Ask, archive: Path) -> None:
     base = path_of(viewer.url)
-    folder, packed = json.loads(ask(f"{base}given.json").body)
+    folder, packed, result = json.loads(ask(f"{base}given.json").body)
     for entry in folder:
         name = entry["path"].removeprefix("v1.10/")
         expected = (GOLDEN / "v1.10" / name).read_bytes()
@@ -91,6 +93,7 @@ def test_files_are_given_by_ranges(viewer: Viewer, ask: Ask, archive: Path) -> N
         answer = ask(f"{base}{entry['url']}", Range=f"bytes=0-{len(expected) - 1}")
         assert (answer.status, answer.body) == (206, expected), name
     assert [entry["path"] for entry in packed] == ["packed.zip"]
+    assert [(entry["path"], entry["size"]) for entry in result] == [("sanitized.txt.json", 2)]
     answer = ask(f"{base}{packed[0]['url']}", Range="bytes=5-9")
     assert answer.body == archive.read_bytes()[5:10]
     assert answer.headers["Content-Range"] == f"bytes 5-9/{archive.stat().st_size}"

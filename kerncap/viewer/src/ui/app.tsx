@@ -1,6 +1,7 @@
 // The page: what is open, and the tabs that show it.
 import * as Tabs from "@radix-ui/react-tabs";
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { Result } from "../work/results.ts";
 import type { Facts, Given } from "../work/worker.ts";
 import { CodeTab } from "./code.tsx";
 import { CompareTab } from "./compare.tsx";
@@ -13,6 +14,7 @@ import { ValuesTab } from "./values.tsx";
 
 export function App() {
   const [open, setOpen] = useState<Facts[]>([]); // the last one that was opened comes first
+  const [results, setResults] = useState<Result[]>([]); // of all kernels
   const [launch, setLaunch] = useState(0);
   const [tab, setTab] = useState("launch");
   const [problem, setProblem] = useState("");
@@ -23,6 +25,11 @@ export function App() {
     setProblem("");
     try {
       for (const given of await found) {
+        if (given.length === 1 && given[0]!.path.endsWith(".json")) {
+          const more = await reader.results(given);
+          setResults((before) => [...before, ...more]);
+          continue;
+        }
         const facts = await reader.open(given);
         setOpen((before) => [facts, ...before].slice(0, 2));
         setLaunch(0);
@@ -54,6 +61,8 @@ export function App() {
 
   const [first, second] = open;
   const shown = first?.launches[launch];
+  const kernel = shown?.manifest.kernel;
+  const own = results.filter((each) => each.kernel === kernel?.name || each.kernel === kernel?.qualified_name);
   return (
     <>
       <header>
@@ -63,6 +72,7 @@ export function App() {
       <p role="status" class="status">{busy ? "Reading…" : ""}</p>
       {problem && <p role="alert" class="problem">{problem}</p>}
       <main>
+        {results.length > own.length && shown && <p role="status" class="soft">Some results are of other kernels and are not shown.</p>}
         {!first || !shown ? <Welcome /> : (
           <>
             <Heading facts={first} launch={launch} setLaunch={setLaunch} />
@@ -78,8 +88,8 @@ export function App() {
               {first.range && (
                 <Tabs.Content value="range"><RangeTab facts={first} select={(number) => { setLaunch(number); setTab("launch"); }} /></Tabs.Content>
               )}
-              <Tabs.Content value="launch"><LaunchTab facts={first} launch={shown} /></Tabs.Content>
-              <Tabs.Content value="code"><CodeTab key={`${first.id}.${launch}`} id={first.id} launch={launch} /></Tabs.Content>
+              <Tabs.Content value="launch"><LaunchTab facts={first} launch={shown} results={own} /></Tabs.Content>
+              <Tabs.Content value="code"><CodeTab key={`${first.id}.${launch}.${own.length}`} id={first.id} launch={launch} notes={own.flatMap((each) => each.notes)} /></Tabs.Content>
               <Tabs.Content value="values"><ValuesTab key={`${first.id}.${launch}`} id={first.id} launch={shown} /></Tabs.Content>
               <Tabs.Content value="memory"><MemoryTab key={`${first.id}.${launch}`} id={first.id} launch={launch} /></Tabs.Content>
               {second && <Tabs.Content value="compare"><CompareTab one={first} launch={launch} other={second} /></Tabs.Content>}
@@ -100,9 +110,9 @@ function Chooser({ take }: { take: (found: Promise<Given[]>) => void }) {
   };
   return (
     <div class="chooser">
-      <button type="button" onClick={() => file.current?.click()}>Open .zip…</button>
+      <button type="button" onClick={() => file.current?.click()}>Open file…</button>
       <button type="button" onClick={() => folder.current?.click()}>Open folder…</button>
-      <input ref={file} type="file" accept=".zip" multiple hidden aria-label="Packed reproducers" onChange={chosen((files) => files.map((each) => ofFiles([each])))} />
+      <input ref={file} type="file" accept=".zip,.json" multiple hidden aria-label="Packed reproducers, and results" onChange={chosen((files) => files.map((each) => ofFiles([each])))} />
       <input ref={folder} type="file" hidden aria-label="Folder of a reproducer" onChange={chosen((files) => [ofFiles(files)])} {...{ webkitdirectory: true }} />
     </div>
   );
@@ -113,7 +123,8 @@ function Welcome() {
     <section class="welcome">
       <h2>Drop a reproducer here</h2>
       <p>
-        A file from <code>kerncap pack</code>, or the folder itself. Drop a second one to compare them. Everything is read in
+        A file from <code>kerncap pack</code>, or the folder itself. Drop a second one to compare them, and the <code>--json</code> of
+        sanitize, verify or replay to see it next to the code. Everything is read in
         this browser: nothing is sent anywhere, and nothing in the reproducer is executed.
       </p>
     </section>

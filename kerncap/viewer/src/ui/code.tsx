@@ -4,7 +4,8 @@ import { Fragment } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { disableGlobalCursorStyles, Panel, PanelGroup, PanelResizeHandle } from "react-resizable-panels";
 import type { Text } from "../work/code.ts";
-import { createEditor, mark } from "./editor.ts";
+import type { Note } from "../work/results.ts";
+import { createEditor, diagnose, mark } from "./editor.ts";
 import { Pending, useLoaded } from "./kit.tsx";
 import { reader } from "./reader.ts";
 
@@ -21,14 +22,19 @@ interface Here {
   isCursor: boolean;
 }
 
-export function CodeTab({ id, launch }: { id: number; launch: number }) {
-  const { value: texts, problem } = useLoaded(() => reader.code(id, launch), [id, launch]);
-  if (!texts) return <Pending problem={problem} />;
+type Placed = Note & { place: [file: number, line: number] | undefined };
+
+export function CodeTab({ id, launch, notes }: { id: number; launch: number; notes: Note[] }) {
+  const { value, problem } = useLoaded(
+    () => Promise.all([reader.code(id, launch), reader.places(id, launch, notes)]), [id, launch, notes.length],
+  );
+  const [texts, places] = value ?? [];
+  if (!texts || !places) return <Pending problem={problem} />;
   if (!texts.length) return <p>The reproducer has neither a source nor compiled code.</p>;
-  return <Panes texts={texts} />;
+  return <Panes texts={texts} notes={notes.map((note, at) => ({ ...note, place: places[at] }))} />;
 }
 
-function Panes({ texts }: { texts: Text[] }) {
+function Panes({ texts, notes }: { texts: Text[]; notes: Placed[] }) {
   const [panes, setPanes] = useState(() => firstPanes(texts));
   const [here, setHere] = useState<Here>();
   const isNarrow = matchMedia(NARROW).matches;
@@ -42,6 +48,7 @@ function Panes({ texts }: { texts: Text[] }) {
         )}{" "}
         {panes.length > 1 && <button type="button" onClick={() => setPanes(panes.slice(0, -1))}>Remove the last pane</button>}
       </p>
+      {notes.length > 0 && <Notes texts={texts} notes={notes} show={([file, line]) => setHere({ file, line, pane: -1, isCursor: true })} />}
       <PanelGroup class="panes" direction={isNarrow ? "vertical" : "horizontal"}>
         {panes.map((text, pane) => (
           <Fragment key={pane}>
@@ -51,12 +58,27 @@ function Panes({ texts }: { texts: Text[] }) {
                 {texts.map((each, number) => <option key={number} value={number}>{each.name}</option>)}
               </select>
               {texts[text]!.note && <span class="soft"> {texts[text]!.note}</span>}
-              <Code key={text} text={texts[text]!} pane={pane} here={here} setHere={setHere} />
+              <Code key={text} text={texts[text]!} pane={pane} notes={notes.filter((each) => each.place?.[0] === text)} here={here} setHere={setHere} />
             </Panel>
           </Fragment>
         ))}
       </PanelGroup>
     </>
+  );
+}
+
+/** The sanitizer's answers; each leads to its line. */
+function Notes({ texts, notes, show }: { texts: Text[]; notes: Placed[]; show: (place: [number, number]) => void }) {
+  return (
+    <ul class="notes" aria-label="Answers of the sanitizer">
+      {notes.map(({ level, title, message, place, file, line }, at) => (
+        <li key={at} class={level}>
+          <strong>{level === "finding" ? title : `${level}, ${title}`}</strong>{" "}
+          {place ? <button type="button" class="link" onClick={() => show(place)}>{texts[place[0]]!.name}:{place[1]}</button> : file && `${file}:${line}`}{" "}
+          {message}
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -66,7 +88,7 @@ function firstPanes(texts: Text[]): number[] {
   return other > 0 && !matchMedia(NARROW).matches ? [0, other] : [0];
 }
 
-function Code({ text, pane, here, setHere }: { text: Text; pane: number; here: Here | undefined; setHere: (here: Here | undefined) => void }) {
+function Code({ text, pane, notes, here, setHere }: { text: Text; pane: number; notes: Placed[]; here: Here | undefined; setHere: (here: Here | undefined) => void }) {
   const parent = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>();
   useEffect(() => {
@@ -74,6 +96,7 @@ function Code({ text, pane, here, setHere }: { text: Text; pane: number; here: H
       const at = text.lines[line - 1] ?? 0;
       setHere(at ? { file: text.files[line - 1]!, line: at, pane, isCursor } : undefined);
     });
+    diagnose(view.current, notes.map(({ level, title, message, place }) => ({ line: place![1], isError: level === "finding", message: `${title}: ${message}` })));
     return () => view.current!.destroy();
   }, [text]);
   useEffect(() => {

@@ -4,6 +4,7 @@ import { python } from "@codemirror/lang-python";
 import { HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
 import { gas } from "@codemirror/legacy-modes/mode/gas";
 import { json } from "@codemirror/legacy-modes/mode/javascript";
+import { lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { search, searchKeymap } from "@codemirror/search";
 import { EditorState, StateEffect, StateField, type Extension } from "@codemirror/state";
 import {
@@ -66,7 +67,7 @@ export function readOnly(language: Text["language"], label: string): Extension {
     EditorView.contentAttributes.of({ tabindex: "0", "aria-label": label, "aria-readonly": "true" }),
     EditorView.darkTheme.of(matchMedia("(prefers-color-scheme: dark)").matches),
     lineNumbers(), highlightSpecialChars(), drawSelection(), highlightActiveLine(), highlightActiveLineGutter(), search({ top: true }),
-    keymap.of([...standardKeymap, ...searchKeymap]),
+    keymap.of([...standardKeymap, ...searchKeymap, ...lintKeymap]),
     LANGUAGES[language](),
     syntaxHighlighting(colours),
   ];
@@ -94,6 +95,17 @@ export function createEditor(parent: HTMLElement, text: Text, on: (line: number,
     ],
   });
   return view;
+}
+
+/** Underline lines, with a sign next to their numbers; F8 walks from one to the next. */
+export function diagnose(view: EditorView, notes: { line: number; isError: boolean; message: string }[]): void {
+  if (!notes.length) return;
+  const found = notes.filter(({ line }) => line <= view.state.doc.lines).map(({ line, isError, message }) => {
+    const { from, to, text } = view.state.doc.line(line);
+    return { from: from + (text.length - text.trimStart().length), to, severity: isError ? ("error" as const) : ("info" as const), message };
+  });
+  view.dispatch({ effects: StateEffect.appendConfig.of(lintGutter()) });
+  view.dispatch(setDiagnostics(view.state, found));
 }
 
 /** Mark lines; `reveal`: bring the first one into sight. */

@@ -1,4 +1,5 @@
 // The launch in words: verdicts, facts, arguments, where it was captured.
+import type { Result } from "../work/results.ts";
 import type { Facts, LaunchFacts } from "../work/worker.ts";
 import { FactList, Table, type Rows } from "./kit.tsx";
 import { address, counted, dimensions, shapeText, sizeText, valueText } from "./text.ts";
@@ -14,13 +15,21 @@ const TONES = { pass: "good", fail: "bad", undecided: "warn", skipped: "none" } 
 const SIGNS = { good: "✓", bad: "✗", warn: "!", none: "–" } as const;
 const COMMANDS = ["replay", "verify", "sanitize", "report"];
 
-export function LaunchTab({ facts, launch }: { facts: Facts; launch: LaunchFacts }) {
+const DID = { verify: "verified", replay: "replayed", sanitize: "sanitizer" } as const;
+
+export function LaunchTab({ facts, launch, results }: { facts: Facts; launch: LaunchFacts; results: Result[] }) {
   const { manifest } = launch;
   const { views } = manifest;
   const tuned = manifest.autotune;
   return (
     <>
-      <Verdicts launch={launch} />
+      <Verdicts launch={launch} results={results} />
+      {results.filter((each) => each.stages.length > 0).map((each, at) => (
+        <Table
+          key={at} caption="Stages of verify" head={["stage", "result", "showed", "did not show"]}
+          rows={each.stages.map((stage) => [stage.name, stage.result, [...stage.reasons, ...stage.shown].join("; "), stage.not_shown.join("; ")])}
+        />
+      ))}
       <h3>Launch</h3>
       <FactList rows={launchRows(launch)} />
       <Table
@@ -53,7 +62,7 @@ export function LaunchTab({ facts, launch }: { facts: Facts; launch: LaunchFacts
   );
 }
 
-function Verdicts({ launch }: { launch: LaunchFacts }) {
+function Verdicts({ launch, results }: { launch: LaunchFacts; results: Result[] }) {
   const { oracle, closure } = launch.manifest;
   const check = launch.checks?.self_check;
   const [tone, why] = ORACLES[oracle.kind];
@@ -66,6 +75,7 @@ function Verdicts({ launch }: { launch: LaunchFacts }) {
         name="self-check" value={check?.result ?? "not done"} tone={check ? TONES[check.result] : "none"}
         why={check ? [check.reason, check.engine && `by ${check.engine}`].filter(Boolean).join(", ") : "no replay was made after the capture"}
       />
+      {results.map((each, at) => <Badge key={at} name={DID[each.command]} value={each.result} tone={TONES[each.result]} why={each.summary} />)}
       {notHeld && <Badge name="values" value="left out" tone="none" why={`it needs ${notHeld}, which no reproducer can hold`} />}
     </ul>
   );

@@ -2,6 +2,7 @@
 import type { Manifest } from "../format/manifest.ts";
 import type { Launch, Reproducer } from "../format/reproducer.ts";
 import { link, matcher } from "./locations.ts";
+import type { Note } from "./results.ts";
 
 const MAX_FILES = 24;
 const MAX_LINES = 20_000;
@@ -19,17 +20,14 @@ export interface Text {
   note: string;
 }
 
+export async function placeIn(opened: Reproducer, launch: Launch, notes: Note[]) {
+  const place = placer(launch.manifest, await sourcesOf(opened, launch.manifest));
+  return notes.map(({ file, line }) => (file !== null && line !== null ? place(file, line) : undefined));
+}
+
 export async function textsOf(opened: Reproducer, launch: Launch): Promise<Text[]> {
   const manifest = launch.manifest;
-  const source = manifest.source;
-  const stored = source ? [source.file, ...(source.originals ?? []).filter((file) => file.path !== source.file.path)] : [];
-  const texts: Text[] = [];
-  for (const file of stored.slice(0, MAX_FILES)) {
-    const { lines, note } = await linesOf(opened, file);
-    const number = texts.length;
-    const own = Int32Array.from(lines, (_, at) => at + 1);
-    texts.push({ name: file.path, language: languageOf(file.path, manifest), text: lines.join("\n"), files: own.map(() => number), lines: own, note });
-  }
+  const texts = await sourcesOf(opened, manifest);
   const place = placer(manifest, texts);
   for (const code of (manifest.code ?? []).slice(0, MAX_FILES)) {
     if (IMAGES.test(code.stage)) {
@@ -48,6 +46,19 @@ export async function textsOf(opened: Reproducer, launch: Launch): Promise<Text[
       lines: Int32Array.from(places, (each) => each?.[1] ?? 0),
       note,
     });
+  }
+  return texts;
+}
+
+async function sourcesOf(opened: Reproducer, manifest: Manifest): Promise<Text[]> {
+  const source = manifest.source;
+  const stored = source ? [source.file, ...(source.originals ?? []).filter((file) => file.path !== source.file.path)] : [];
+  const texts: Text[] = [];
+  for (const file of stored.slice(0, MAX_FILES)) {
+    const { lines, note } = await linesOf(opened, file);
+    const number = texts.length;
+    const own = Int32Array.from(lines, (_, at) => at + 1);
+    texts.push({ name: file.path, language: languageOf(file.path, manifest), text: lines.join("\n"), files: own.map(() => number), lines: own, note });
   }
   return texts;
 }

@@ -8,10 +8,11 @@ import { openFolder } from "../format/folder.ts";
 import type { Manifest } from "../format/manifest.ts";
 import type { State } from "../format/memory_index.ts";
 import { Reproducer, type Launch } from "../format/reproducer.ts";
-import { textsOf } from "./code.ts";
+import { placeIn, textsOf } from "./code.ts";
 import { flows } from "./flows.ts";
 import { pointers, strips } from "./memory_map.ts";
 import { picture } from "./picture.ts";
+import { decodeResults, type Note } from "./results.ts";
 
 /** Files that were dropped or chosen, or that `kerncap view` serves; paths are below any folder. */
 export type Given = { path: string; blob: Blob }[] | { path: string; url: string; size: number }[];
@@ -32,11 +33,12 @@ export interface Facts {
   range: { missing: { position: number; reason: string; kernel: string }[]; notes: string[] } | undefined;
 }
 
+const MAX_RESULTS_BYTES = 64 * 2 ** 20;
 const opened: Reproducer[] = [];
 
 const api = {
   async open(given: Given): Promise<Facts> {
-    const files = given.map((one) => ({ path: one.path, bytes: "blob" in one ? ofBlob(one.blob) : ofUrl(one.url, one.size) }));
+    const files = bytesOf(given);
     const name = files.length === 1 ? files[0]!.path : (files[0]?.path.split("/")[0] ?? "");
     if (!files.length) throw new FormatError("nothing", "no file was given");
     const reproducer = await Reproducer.open(files.length === 1 ? await openArchive(files[0]!.bytes, name) : openFolder(files, name));
@@ -53,6 +55,16 @@ const api = {
       },
     });
   },
+
+  /** What other commands printed with --json. */
+  async results(given: Given) {
+    const [file] = bytesOf(given);
+    if (file!.bytes.size > MAX_RESULTS_BYTES) throw new FormatError(file!.path, `more than ${MAX_RESULTS_BYTES} bytes`);
+    return shown(decodeResults(await file!.bytes.read(0, file!.bytes.size), file!.path));
+  },
+
+  /** The source file and line of each note, as `code` numbers them; undefined if it is about another file. */
+  places: (id: number, launch: number, notes: Note[]) => placeIn(...at(id, launch), notes),
 
   code: (id: number, launch: number) => textsOf(...at(id, launch)),
   strips: (id: number, launch: number) => shown(strips(at(id, launch)[1])),
@@ -76,6 +88,9 @@ const api = {
 };
 
 export type Api = typeof api;
+
+const bytesOf = (given: Given) =>
+  given.map((one) => ({ path: one.path, bytes: "blob" in one ? ofBlob(one.blob) : ofUrl(one.url, one.size) }));
 
 function at(id: number, launch: number): [Reproducer, Launch] {
   return [opened[id]!, opened[id]!.launches[launch]!];
