@@ -16,6 +16,7 @@ TIMEOUT_S = 2.0  # per question; past it, the answer is "unproven"
 _WORK_PER_S, _BIT_WORK_PER_S = 450_000, 3_000_000
 # Where z3 does not count what it does: so many times the limit, in seconds of wall time.
 _FAR_TOO_LONG = 30
+_SPENT = "rlimit count"
 MISSING = "z3 is not installed: pip install 'kerncap[sanitizer]'"
 
 
@@ -89,7 +90,9 @@ class Query:
             return self._no_answer()
         self.solver.set("rlimit", left)
         answer = self.solver.check()
-        self._spent = int(self.solver.statistics().get_key_value("rlimit count"))
+        told = self.solver.statistics()
+        if _SPENT in told.keys():  # noqa: SIM118 -- not where bit-vectors need no search
+            self._spent = int(told.get_key_value(_SPENT))
         if answer == self.z3.unsat:
             return Impossible()
         if answer == self.z3.unknown:

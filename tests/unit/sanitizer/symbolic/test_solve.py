@@ -344,6 +344,16 @@ def test_work_is_what_ends_a_question() -> None:
     assert query.spent == spent
 
 
+@pytest.mark.parametrize("form", [add, lambda a, b: bit_xor(a, b, 32)], ids=["integers", "bits"])
+def test_what_needs_no_work_has_an_answer(form: Any) -> None:
+    pytest.importorskip("z3")
+    x, y = (var(Variable(name, "free", 0, 1000)) for name in "xy")
+    query = z3_solver.Query(eq(form(x, y), c(5)), {}, 1.0)
+    query.require(FALSE)
+    assert query.ask() == z3_solver.Impossible()
+    assert 0 <= query.spent < 1
+
+
 def test_constants_and_dropped_variables() -> None:
     assert isinstance(ask(FALSE), Unsat)
     assert isinstance(ask(TRUE), Sat)
