@@ -1,11 +1,12 @@
 """What an armed capture costs launches that are not captured.
 
-Three programs make the same small launches: plain (the baseline), armed with a name that no kernel has,
+Three processes make the same small launches: plain (the baseline), armed with a name that no kernel has,
 and armed with the kernel's name but an ordinal that never comes. They run side by side on one core and
 take turns, a batch each, so that whatever else the machine does hits all three. Prints the median of the
 batches and its ratio to plain; several sets of processes, since each process has a memory layout of its
 own. On a GPU launches are asynchronous: this is the cost on the CPU's side, where it is paid. There
-torch.add is measured too, 20,000 calls a process: it launches below Python, where only the shim is.
+torch.add is measured too, 20,000 calls a process: it launches below Python, where only the shim is; and the
+launch of a CUDA graph with eight kernels, and a training step of JAX, where that is installed.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ import sys
 import tempfile
 import textwrap
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from _harness import KERNCAP, Row, arguments, finish, has_gpu, launches_seen
 
 SETUP = """
 import os, sys, time
+launches = int(sys.argv[1])
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+"""
+TORCH = """
 import torch
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
-launches = int(sys.argv[1])
-os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 """
 LOOP = """
 for _ in range(launches):
@@ -59,21 +63,49 @@ x, y, z = (torch.ones(1024, device=device) for _ in range(3))
 def call(add=torch.add, x=x, y=y, z=z):
     add(x, y, out=z)
 """
+GRAPH = """
+x = torch.ones(1024, device=device)
+for _ in range(3):
+    x.add_(1)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    for _ in range(8):
+        x.add_(1)
+call = graph.replay
+"""
+JAX = """
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # three processes on one device
+import jax, jax.numpy as jnp
+
+@jax.jit
+def step(w, x):
+    loss = lambda w: jnp.mean((jnp.tanh(x @ w) - 1) ** 2)
+    return w - 0.1 * jax.grad(loss)(w)
+
+w, x = jnp.ones((64, 64)), jnp.ones((64, 64))
+def call():
+    global w
+    w = step(w, x)
+def wait():
+    w.block_until_ready()
+"""
+MOST = 1.02  # times the plain one: an unmatched launch on a GPU
 
 
 @dataclass(frozen=True)
 class Program:
-    """``most``: the ratio to plain that an unmatched launch may have."""
+    """``kernel``: in the name of what each call launches, if one launch that the shims count is all of it."""
 
     name: str
     text: str
-    kernel: str
-    most: float | None
+    kernel: str = ""
 
 
 PROGRAMS = (
-    Program("Triton", TRITON, "small", None),
-    Program("torch.add", TORCH_ADD, "CUDAFunctor_add", 1.02),
+    Program("Triton", TORCH + TRITON, "small"),
+    Program("torch.add", TORCH + TORCH_ADD, "CUDAFunctor_add"),
+    Program("graph of 8 kernels", TORCH + GRAPH),
+    Program("JAX", JAX),
 )
 
 
@@ -90,7 +122,8 @@ def one_set(ways: dict[str, list[str]], batches: int, env: dict[str, str]) -> di
     names = list(ways)
     try:
         for turn in range(batches):
-            for name in names[turn % 3 :] + names[: turn % 3]:
+            first = turn % len(names)
+            for name in names[first:] + names[:first]:
                 process = running[name]
                 assert process.stdin is not None and process.stdout is not None
                 print("go", file=process.stdin, flush=True)
@@ -113,18 +146,12 @@ def measure(program: Program, sets: int, launches: int, batches: int, env: dict[
         ways = {
             "plain": plain,
             "armed, unmatched": [*capture, "-k", "no_such_kernel", "--", *plain],
-            "matched, other ordinal": [
-                *capture,
-                "-k",
-                program.kernel,
-                "--launch",
-                "1000000000",
-                "--",
-                *plain,
-            ],
         }
+        if program.kernel:
+            other = ["-k", program.kernel, "--launch", "1000000000"]
+            ways["matched, other ordinal"] = [*capture, *other, "--", *plain]
         measured = [one_set(ways, batches, env) for _ in range(sets)]
-        seen, made = launches_seen(Path(folder)), 2 * sets * batches * launches
+        seen, made = launches_seen(Path(folder)), (2 * sets * batches * launches if program.kernel else 1)
     if seen < made:
         raise SystemExit(f"{program.name}: {seen:,} of {made:,} launches were seen: nothing is measured")
     rows = []
@@ -133,7 +160,7 @@ def measure(program: Program, sets: int, launches: int, batches: int, env: dict[
         each = statistics.median(statistics.median(times[name]) for times in measured) * 1e6
         usual = statistics.median(statistics.median(times["plain"]) for times in measured) * 1e6
         note = f"({min(ratios):.3f} to {max(ratios):.3f} in {sets} sets of {batches * launches:,})"
-        most = program.most if name == "armed, unmatched" else None
+        most = MOST if name == "armed, unmatched" and has_gpu() else None
         baseline, ratio = f"plain ({usual:.3f} us)", statistics.median(ratios)
         rows.append(Row(f"{program.name}: {name}", each, "us/launch", baseline, ratio, most=most, note=note))
     return rows
@@ -147,8 +174,11 @@ def main() -> int:
     options = parser.parse_args()
     env = dict(os.environ) if has_gpu() else {**os.environ, "TRITON_INTERPRET": "1"}
     launches, batches = (1_000, 20) if has_gpu() else (100, 6)
-    # Without a GPU torch.add launches nothing.
+    # Without a GPU only Triton's interpreter launches.
     programs = PROGRAMS if has_gpu() else PROGRAMS[:1]
+    if find_spec("jax") is None:
+        programs = tuple(each for each in programs if each.name != "JAX")
+        print("launch_overhead: JAX is not installed, so it is left out", file=sys.stderr)
     rows = [
         row
         for program in programs
