@@ -123,7 +123,8 @@ class Captured:
 
     def target_is_unchanged(self) -> None:
         """Its output and its status are those of a run without kerncap."""
-        assert self.captured.stdout == self.plain.stdout, self.captured.stderr
+        both = f"{self.plain.stdout}--- and under capture:\n{self.captured.stdout}"
+        assert self.captured.stdout == self.plain.stdout, f"{both}\n{self.captured.stderr}"
         assert self.captured.status == self.plain.status, self.captured.stderr
 
 
