@@ -23,7 +23,7 @@ class Options:
     solver_timeout_s: float = z3_solver.TIMEOUT_S
     # Of the concrete tier: elements × operations that one launch may cost before it is "unproven".
     evaluation_limit: int = 2_000_000_000
-    evaluation_timeout_s: float = 60.0
+    evaluation_timeout_s: float = 90.0  # of processor time; the work takes a minute at most
     max_memory_bytes: int | None = None  # of copies of contents; past it, what rests on them is "unproven"
     progress: Callable[[str], Reached] | None = None  # for an evaluation, by what it does
 

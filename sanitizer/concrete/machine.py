@@ -24,7 +24,9 @@ from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir.ir import Block, Function, Operation
 from kerncap.sanitizer.ttir.ir import Value as Name
 
-PER_OPERATION = 1_000  # elements that cost what an operation on few of them costs
+# An operation on few elements counts as so many: less than it costs (3 to 8 microseconds, for 500 to 1,400),
+# so that a long loop of scalars has the minute that it takes.
+PER_OPERATION = 250
 
 # A program hands over at each yield: True if it got on since the last one, False if it waits for others.
 Progress = Generator[bool, None, None]
