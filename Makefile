@@ -83,7 +83,7 @@ test-sanitized: $(STAMP) ## the native tests and whole captures again under Thre
 
 .PHONY: test-viewer
 test-viewer: viewer ## the viewer: its reader by golden and hostile files, its page in Chromium and Firefox
-	@$(PYTEST) $(PYTEST_ARGS) tests/viewer
+	@$(PYTEST) --dist load $(PYTEST_ARGS) tests/viewer
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## the campaigns whole: properties with many examples, fuzz targets (FUZZ_SECONDS)
@@ -132,3 +132,4 @@ wheelhouse: $(STAMP) ## wheels for a machine with no network (WHEELHOUSE_PYTHON,
 .PHONY: clean
 clean: ## remove everything that was built, .venv too
 	rm -rf $(VENV) build dist wheelhouse kerncap-out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(addprefix kerncap/viewer/,page.html node_modules src/format/generated)
