@@ -10,12 +10,14 @@ from typing import Any, Literal
 
 from kerncap import scratch
 from kerncap.api.export.project import make_project
+from kerncap.api.export.range_script import RUN, write_range
 from kerncap.api.export.script import make_script
 from kerncap.api.output_place import beside
 from kerncap.api.pack.shareable import Shareable, shareable
 from kerncap.errors import UsageError
-from kerncap.format import Reproducer
+from kerncap.format import LaunchRange, Reproducer
 from kerncap.format.expanded import require_expandable
+from kerncap.format.launch_range import is_range
 from kerncap.format.private import Finding
 from kerncap.whole_files import new_file, writing
 
@@ -73,12 +75,39 @@ def export(
     parent = target.resolve().parent
     if not parent.is_dir():
         raise UsageError(f"{parent}: no such folder; make it, or name another with -o")
+    if is_range(path):
+        return _range(path, kind, target, keep_private, max_size)
     with shareable(path, keep_private, parent, Reproducer.open) as shared:
         shared.reproducer.max_expanded = max_size
         require_expandable(shared.reproducer)
         if inline:
             return _file(shared, target)
         return _folder(kind, shared, target)
+
+
+def _range(
+    path: Path, kind: Kind, target: Path, keep_private: Collection[str], max_size: int | None
+) -> Exported:
+    if kind != "script" or target.suffix == ".py":
+        raise UsageError(f"{path}: a range is exported as a folder of scripts; --as script -o DIR")
+    parent = target.resolve().parent
+    with (
+        shareable(path, keep_private, parent, LaunchRange.open) as shared,
+        writing(target),
+        scratch.folder("export", parent, hidden=True, mode=0o755) as made,
+    ):
+        notes = write_range(shared.reproducer, made.path, max_size)
+        made.name(target, replace=False)
+    run = f"python {target}/{RUN}"
+    return Exported(kind, target, _files(target), (run, f"TRITON_INTERPRET=1 {run}"), notes, shared.findings)
+
+
+def _files(target: Path) -> tuple[tuple[str, int], ...]:
+    return tuple(
+        (str(file.relative_to(target)), file.stat().st_size)
+        for file in sorted(target.rglob("*"))
+        if file.is_file()
+    )
 
 
 def _file(shared: Shareable[Reproducer], target: Path) -> Exported:
@@ -96,13 +125,8 @@ def _folder(kind: Kind, shared: Shareable[Reproducer], target: Path) -> Exported
     with writing(target), scratch.folder("export", target.resolve().parent, hidden=True, mode=0o755) as made:
         project = make_project(kind, shared.reproducer, made.path)
         made.name(target, replace=False)
-    files = tuple(
-        (str(file.relative_to(target)), file.stat().st_size)
-        for file in sorted(target.rglob("*"))
-        if file.is_file()
-    )
     run = tuple(command.replace("@FOLDER@", str(target)) for command in project.run)
-    return Exported(kind, target, files, run, project.notes, shared.findings)
+    return Exported(kind, target, _files(target), run, project.notes, shared.findings)
 
 
 __all__ = ["KINDS", "Exported", "export"]

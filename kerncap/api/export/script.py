@@ -43,6 +43,9 @@ class Script:
     text: str
     data: dict[str, bytes]
     notes: tuple[str, ...]
+    renamed: tuple[
+        str, ...
+    ]  # names of its own that got an underscore, as the source has them for another thing
 
 
 def make_script(reproducer: Reproducer, inline: bool, file: str | None = None) -> Script:
@@ -63,7 +66,7 @@ def make_script(reproducer: Reproducer, inline: bool, file: str | None = None) -
     text = _text(reproducer, source, layout, data, contents.poisoned, inline, name)
     ast.parse(text)  # whatever the manifest holds: what is written is a program
     files = {} if inline else {f"data/{_data_name(key)}": packed for key, packed in data.items()}
-    return Script(name, text, files, tuple(_notes(contents, manifest)))
+    return Script(name, text, files, tuple(_notes(contents, manifest)), tuple(_taken(source)))
 
 
 # --- data ------------------------------------------------------------------------------------------------
@@ -182,7 +185,7 @@ def _text(
     parts["IMPORTS"] = _imports(values, inline)
     parts["TRITON_IMPORTS"] = _triton_imports(values, source)
     parts["ALLOCATOR"] = _allocator(source)
-    renamed = [name for name in _OWN_NAMES if name in source.names]
+    renamed = _taken(source)
     parts["JUDGE"] = _renamed(filled(f"{judge}.py.in", {}).rstrip("\n"), renamed)
     for key in ("CONTENT", "KERNEL", "LINK", "POINTERS", "DATA", "TENSORS", "ALLOCATOR"):
         parts[key] = _renamed(parts[key], renamed)
@@ -203,6 +206,10 @@ _CONTENT = {
     ),
     True: "def content(key):\n    return zlib.decompress(base64.b64decode(DATA[key]))",
 }
+
+
+def _taken(source: KernelSource) -> list[str]:
+    return [name for name in _OWN_NAMES if name in source.names]
 
 
 def _renamed(text: str, names: list[str]) -> str:

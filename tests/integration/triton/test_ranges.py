@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +73,33 @@ def test_the_report_draws_what_flows(kerncap: CommandLine, mlp: Path) -> None:
     assert "1 to 2: 4,096 bytes (matmul to swiglu)" in page and "What fusion would save" in page
     refused = kerncap("report", mlp, "-o", "s.html", "--with", "r.json")
     assert refused.status == 2 and "kerncap slice" in refused.stderr, refused.stderr
+
+
+def test_exported_it_runs_without_kerncap(kerncap: CommandLine, mlp: Path) -> None:
+    document = kerncap("export", "--json", "--as", "script", mlp, "-o", "alone").document
+    assert {"run.py", "launch_0/rms_norm.py", "launch_2/swiglu.py"} <= {
+        one["name"] for one in document["files"]
+    }
+    done = run_alone(kerncap.folder)
+    assert done.returncode == 0 and done.stdout.endswith("Result: PASS (3 launches in order)\n"), done.stdout
+    # What a launch leaves is what the next one works on.
+    first = kerncap.folder / "alone" / "launch_0" / "rms_norm.py"
+    first.write_text(
+        first.read_text().replace("return judge(memory", "return True, 'not judged'; judge(memory")
+    )
+    text = first.read_text()
+    assert "tl.rsqrt(" in text or "tl.sqrt(" in text, text
+    first.write_text(text.replace("tl.rsqrt(", "2 * tl.rsqrt(").replace("tl.sqrt(", "0.5 * tl.sqrt("))
+    done = run_alone(kerncap.folder)
+    assert done.returncode == 5 and "Result: UNDECIDED (launch 1 differs after" in done.stdout, done.stdout
+    refused = kerncap("export", "--as", "pytest", mlp, "-o", "tests")
+    assert refused.status == 2 and "--as script -o DIR" in refused.stderr, refused.stderr
+
+
+def run_alone(folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    command = [sys.executable, "alone/run.py"]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_a_candidate_is_judged_at_its_launch(kerncap: CommandLine, mlp: Path) -> None:
@@ -160,7 +189,7 @@ def test_what_takes_one_launch_refuses_a_range(kerncap: CommandLine, mlp: Path) 
     for command in (
         ("diff", mlp),
         ("tune",),
-        ("export", "--as", "script"),
+        ("minimize",),
     ):
         done = kerncap(*command, mlp)
         assert done.status == 2 and f"kerncap slice {mlp} K" in done.stderr, (command, done.stderr)

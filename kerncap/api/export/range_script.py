@@ -1,0 +1,43 @@
+"""A range as a folder of programs, one for each launch, and one that runs them in order."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from kerncap.api.export.python_values import quoted
+from kerncap.api.export.script import make_script
+from kerncap.api.export.templates import filled
+from kerncap.api.export.wording import facts
+from kerncap.format import LaunchRange
+from kerncap.format.expanded import require_expandable
+from kerncap.log import one_line
+
+RUN = "run.py"
+
+
+def write_range(opened: LaunchRange, folder: Path, max_size: int | None) -> tuple[str, ...]:
+    """Write the project into ``folder``, which is empty; notes on it. Raises UsageError for what no script
+    can do, naming the kernel."""
+    rows, notes = [], []
+    for launch in opened.launches:
+        launch.max_expanded = max_size
+        require_expandable(launch)
+        script = make_script(launch, inline=False)
+        place = folder / f"launch_{launch.number}"
+        place.mkdir()
+        (place / script.name).write_text(script.text, encoding="utf-8")
+        for name, data in script.data.items():
+            (place / name).parent.mkdir(exist_ok=True)
+            (place / name).write_bytes(data)
+        renamed = ", ".join(map(quoted, script.renamed))
+        rows.append(f"    ({quoted(f'{place.name}/{script.name}')}, [{renamed}]),")
+        notes += [f"launch {launch.number}: {note}" for note in script.notes]
+    first = opened.launches[0].manifest
+    names = one_line(", ".join(dict.fromkeys(one.manifest.kernel.name for one in opened.launches)), 100)
+    title = f"{len(opened.launches)} launches in order: {names}".replace("\\", "/").replace('"""', "'''")
+    values = {"TITLE": title, "FACTS": facts(first), "FILE": RUN, "LAUNCHES": "\n".join(rows)}
+    text = filled("range.py.in", values)
+    ast.parse(text)
+    (folder / RUN).write_text(text, encoding="utf-8")
+    return tuple(notes)
