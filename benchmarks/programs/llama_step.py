@@ -45,6 +45,7 @@ def main() -> None:
     asked = parser.parse_args()
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # which is not deterministic
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = nn.Sequential(
         nn.Embedding(VOCABULARY, HIDDEN), *(Block(asked.eps) for _ in range(LAYERS)), Norm(asked.eps),
@@ -59,7 +60,7 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        print(float(loss))
+        print(float(loss.detach()))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from kerncap.exit_status import exit_status
     help="Python with triton. Repeatable, to compare versions in this order.",
 )  # fmt: skip
 @click.option(
-    "--device", metavar="auto|cuda:N", help="GPU to run the PTX and the image on. Default: leave them out."
+    "--device", default="auto", show_default=True, metavar="auto|cuda:N", help="GPU for PTX and the image."
 )
 @click.option("--exact", is_flag=True, help="Count any bit that an evaluated stage changes, not only errors.")
 @click.option(
@@ -39,7 +39,7 @@ def command(
     reproducer: Path,
     candidate: Path | None,
     pythons: tuple[str, ...],
-    device: str | None,
+    device: str,
     exact: bool,
     output: Path | None,
     timeout_s: float,
@@ -48,8 +48,8 @@ def command(
 ) -> int:
     """Find the stage of a Triton kernel's compilation that makes its result wrong.
 
-    Runs the source in Triton's interpreter, evaluates TTIR and TTGIR, and with --device runs the PTX at each
-    level of ptxas and the captured image on a GPU. The first stage that differs from the one before is named,
+    Runs the source in Triton's interpreter, evaluates TTIR and TTGIR, and on a GPU runs the PTX at each
+    level of ptxas and the captured image. The first stage that differs from the one before is named,
     with the MLIR pass in it. A stage that can't be run says why.
 
     The last line is "Result: PASS ..." if no stage differs, "Result: FAIL ..." or "Result: UNDECIDED ...".

@@ -31,14 +31,14 @@ _WHY = ": the stages of its compilation are made of its source. That"
 @dataclass(frozen=True, kw_only=True)
 class BlameOptions:
     """``candidate``: a source in place of the captured one. ``pythons``: each with a Triton of its own, in
-    order; none: that of a replay. ``device``: a GPU, or "auto", for the last stages, which are left out
-    without it. ``exact``: any bit that an evaluated stage changes counts, not only what rounding does not
-    explain. ``output``: a new folder for a bug report.
+    order; none: that of a replay. ``device``: the GPU of the last stages. ``exact``: any bit that an
+    evaluated stage changes counts, not only what rounding does not explain. ``output``: a new folder for a
+    bug report.
     """
 
     candidate: Path | None = None
     pythons: Sequence[str] = ()
-    device: str | None = None
+    device: str = "auto"
     exact: bool = False
     trust: bool = False
     timeout_s: float = 60.0

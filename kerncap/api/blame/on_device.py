@@ -47,9 +47,6 @@ class OnDevice:
             why = f"the launch was captured on {'the CPU' if kind == 'cpu' else kind}"
             yield "PTX", "", lambda: _refuse(why)
             return
-        if self._options.device is None:
-            yield "PTX", "", lambda: _refuse("--device auto runs it, and the captured image, on a GPU")
-            return
         ptx = self._reproducer.code("ptx")
         how = "on the GPU"
         with contextlib.ExitStack() as stack:
@@ -71,7 +68,7 @@ class OnDevice:
             raise NotEvaluated(self._problem)
         asked = ReplayOptions(
             engine="binary",
-            device=self._options.device or "auto",
+            device=self._options.device,
             python=self._python,
             timeout_s=self._options.timeout_s,
         )

@@ -25,7 +25,7 @@ def captured(kerncap: CommandLine, python: Path | str, target: Path = TARGET) ->
 
 
 def blamed(kerncap: CommandLine, path: Path) -> dict[str, Any]:
-    [run] = kerncap("blame", "--json", "--device", "auto", path).document["runs"]
+    [run] = kerncap("blame", "--json", path).document["runs"]
     return dict(run)
 
 
