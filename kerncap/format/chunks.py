@@ -31,7 +31,7 @@ from kerncap.format.schema import StoredFile
 
 CHUNK_BYTES = default.chunk_bytes
 UNIT_BYTES = 16 * CHUNK_BYTES
-MOST_THREADS = 16  # beyond it they wait for each other: each hash is a turn at Python's lock
+MOST_THREADS = 12  # beyond it they wait for each other: each hash is a turn at Python's lock
 MAX_IN_FLIGHT_BYTES = 128 << 20  # of raw memory, in units
 ZSTD_LEVEL = 3
 SAMPLE_PIECES, SAMPLE_PIECE_BYTES = 4, 4096
@@ -77,9 +77,10 @@ class _File:
         self.digest = hashlib.sha256()
 
     def close(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            with contextlib.suppress(OSError):  # what matters of it is durable, or the disk is too full
+                os.close(fd)
 
 
 class ChunkWriter:

@@ -70,21 +70,17 @@ def test_a_disk_too_full_to_close_leaves_nothing(tmp_path: Path, monkeypatch: py
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    class Buffered:
-        """The file of chunks, with more in its buffer than there is room for."""
+    close = os.close
 
-        def __init__(self, file: Any) -> None:
-            self.file = file
-
-        def close(self) -> None:
-            self.file.close()
+    def closing_fails(fd: int) -> None:
+        """Of the file of chunks, as a file system with quotas does it."""
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        close(fd)
+        if path.endswith("memory/chunks"):
             full()
 
-    def flushing_fails(writer: Any) -> None:
-        writer._chunks_file = Buffered(writer._chunks_file)
-        full()
-
-    monkeypatch.setattr(ReproducerWriter, "finish_memory", flushing_fails)
+    monkeypatch.setattr(os, "close", closing_fails)
+    monkeypatch.setattr(ReproducerWriter, "finish_memory", full)
     session = bare_session(tmp_path / "session")
     process = RecordedProcess(session.folder)
     process.launch(0)
