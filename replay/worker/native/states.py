@@ -35,10 +35,15 @@ def map_state(folder: Path, region: JobRegion, name: str) -> Bytes:
 
 
 class _State:
-    """All regions' bytes: on the device (``buffer`` and an address each), on the host, or both."""
+    """All regions' bytes: on the device (an address each), on the host, or both.
 
-    def __init__(self, host: list[Bytes] | None) -> None:
+    ``changed`` are the ranges in which a region is other than in the pre-state; one that has none has no
+    copy on the device, but the pre-state's. None: the state has nothing of another.
+    """
+
+    def __init__(self, host: list[Bytes] | None, changed: list[list[list[int]]] | None = None) -> None:
         self.host = host
+        self.changed = changed
         self.buffer = 0
         self.addresses: list[int] = []
 
@@ -57,7 +62,7 @@ class States:
         pre = [map_state(folder, r, "pre") for r in job["regions"]]
         post = [map_state(folder, r, "post") if r["post"] else pre[i] for i, r in enumerate(job["regions"])]
         moves.apply(job["regions"], [pre, [post[i] for i, r in enumerate(job["regions"]) if r["post"]]])
-        self._states = {"pre": _State(pre), "post": _State(post)}
+        self._states = {"pre": _State(pre), "post": _State(post, [r["changed"] for r in job["regions"]])}
         self._copy_gaps()
 
     def base(self, region: int) -> int:
@@ -71,10 +76,19 @@ class States:
         if not state.buffer:
             if not self._make_room(state):
                 return None
-            assert state.host is not None
-            for address, data in zip(state.addresses, state.host, strict=True):
-                self.device.upload(address, data)
+            self._upload(state)
         return state.addresses
+
+    def _upload(self, state: _State) -> None:
+        assert state.host is not None
+        for region, data in enumerate(state.host):
+            ranges, address = [[0, len(data)]], state.addresses[region]
+            if state.changed is not None:
+                ranges = state.changed[region]
+                if ranges and ranges != [[0, len(data)]]:
+                    self.device.copy(address, self._states["pre"].addresses[region], len(data))
+            for start, stop in ranges:
+                self.device.upload(address + start, data[start:stop])
 
     def source(self, name: str, region: int, offset: int, size: int) -> int:
         """An address of at most CHUNK bytes of a state, good until the next call."""
@@ -96,16 +110,23 @@ class States:
         return self.device.download(state.addresses[region] + start, stop - start)
 
     def _make_room(self, state: _State) -> bool:
+        shared = None if state.changed is None else self.resident("pre")
+        if state.changed is not None and shared is None:
+            return False
         total, offsets = 0, []
         for region, size in enumerate(self.sizes):
             start = -(-total // _PHASE) * _PHASE + self.base(region) % _PHASE
             offsets.append(start)
-            total = start + size
+            if state.changed is None or state.changed[region]:
+                total = start + size
         if not self.device.room_for(total):
             return False
         state.buffer = self.device.allocate(total + _PHASE)
         aligned = -(-state.buffer // _PHASE) * _PHASE
         state.addresses = [aligned + offset for offset in offsets]
+        if state.changed is not None and shared is not None:
+            for region, ranges in enumerate(state.changed):
+                state.addresses[region] = state.addresses[region] if ranges else shared[region]
         return True
 
     # --- whole states ------------------------------------------------------------------------------
@@ -134,8 +155,7 @@ class States:
         for name in ("pre", "post"):
             state = self._states[name]
             if state.buffer and state.host is not None:
-                for address, data in zip(state.addresses, state.host, strict=True):
-                    self.device.upload(address, data)
+                self._upload(state)
         for gap in self.gaps:
             if gap.start in self._gap_copies:
                 self.bulk.poison(self._gap_copies[gap.start], GAP_SEED, gap.start, 0, gap.size)
@@ -143,7 +163,7 @@ class States:
     def snapshot(self, name: str) -> None:
         """Keep the present contents of memory under ``name``."""
         state = self._states.get(name)
-        if state is None:
+        if state is None or state.changed is not None:
             state = self._states[name] = _State(None)
         if state.buffer or self._make_room(state):
             state.host = None

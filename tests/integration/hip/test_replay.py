@@ -16,7 +16,7 @@ from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer, schema
 from kerncap.format.code_object import CodeObject, KernelMetadata
-from kerncap.replay import hip
+from kerncap.replay import hip, staging
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.worker_process import Worker
 from tests.unit.replay.native import BASE, SPACING
@@ -101,6 +101,22 @@ def test_in_place(code: bytes, folder: Path) -> None:
     x = floats(300)
     made = launch("scale_in_place", code, grid=(5, 1, 1)).array(x, x * np.float32(3))
     passes(made.single(3.0).integer(300), folder)
+
+
+@pytest.mark.parametrize("wrong", [None, 0, 2])
+def test_a_large_region_is_kept_as_its_changes(
+    code: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch, wrong: int | None
+) -> None:
+    """Of three chunks the launch changes the first; an oracle that is wrong there, or elsewhere, is found."""
+    monkeypatch.setattr(staging, "_LARGE_BYTES", schema.CHUNK_BYTES)
+    x = np.random.default_rng(1).integers(1, 100, 3 * schema.CHUNK_BYTES // 4).astype(np.float32)
+    after = x.copy()
+    after[:300] *= np.float32(3)
+    if wrong is not None:
+        after[wrong * schema.CHUNK_BYTES // 4 + 5] += 50
+    made = launch("scale_in_place", code, grid=(5, 1, 1)).array(x, after).single(3.0).integer(300)
+    result = run(made.seal(folder))
+    assert result.passed == (wrong is None), result.verdict.reasons
 
 
 def test_pointers_to_pointers(code: bytes, folder: Path) -> None:
