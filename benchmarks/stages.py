@@ -1,14 +1,13 @@
 """The host's side of a large reproducer, stage by stage: seal, open, restore, hash, poison, compare.
 
 Each in bytes of the launch's memory a second, best of some rounds, against the slowest of its floors in the
-same run on all cores: the sink (a file for each thread, from memory), SHA-256 and zstd by their libraries,
+same run on all cores: the sink (a file for each thread, from memory), the digest and zstd by their libraries,
 copies in memory. `random` data can't be packed, `integers` can. Then, on a GPU, `capture`, `replay` and
 `verify` of a launch of that size.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -25,8 +24,8 @@ from _harness import KERNCAP, PROGRAMS, ROOT, Row, arguments, build, capture, fi
 
 sys.path.insert(0, str(ROOT))
 from kerncap.capture.options import parse_size
-from kerncap.format import Reproducer, ReproducerWriter
-from kerncap.format.chunks import ZSTD_LEVEL
+from kerncap.format import Reproducer, ReproducerWriter, digests
+from kerncap.format.chunks import LARGE_BYTES, ZSTD_LEVEL
 from kerncap.format.schema import CHUNK_BYTES
 from kerncap.format.sources import StripedFiles
 from kerncap.replay.worker.common import bitmap, poison
@@ -117,9 +116,14 @@ def in_processes(prepare: Callable[[int], T], work: Callable[[int, T], object]) 
     return spent
 
 
+def digest_of(size: int) -> digests.Digest:
+    return "blake3" if size >= LARGE_BYTES else "sha256"
+
+
 def floors(data: memoryview) -> dict[str, float]:
     """Of the libraries, in raw bytes a second."""
     chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
+    name, digest = digest_of(len(data)), digests.function(digest_of(len(data)))
     packer, unpacker = zstandard.ZstdCompressor(level=ZSTD_LEVEL), zstandard.ZstdDecompressor()
 
     def none(_: int) -> None: ...
@@ -137,7 +141,7 @@ def floors(data: memoryview) -> dict[str, float]:
             target[: len(part)] = part
 
     seconds = {
-        "SHA-256": in_processes(none, lambda i, _: [hashlib.sha256(c).digest() for c in chunks[i::CORES]]),
+        name: in_processes(none, lambda i, _: [digest(c) for c in chunks[i::CORES]]),
         "zstd": in_processes(none, lambda i, _: packed(i)),
         "zstd back": in_processes(packed, lambda _, there: [unpacker.decompress(c) for c in there]),
         "copies": in_processes(buffer, copy),
@@ -194,9 +198,10 @@ def measure(kind: str, size: int, rounds: int, stages: list[str], parent: Path) 
     best = {key: max(rates[key] for rates, _ in found) for key in found[0][0]}
     packs = [] if kind == "random" else ["zstd"]
     back = [f"{way} back" for way in packs]
+    digest = digest_of(size)
     ways = {
-        "seal": ["sink", "SHA-256", *packs], "open": ["copies", "SHA-256", *back], "hash": ["SHA-256"],
-        "restore": ["sink", "SHA-256", *back], "poison": ["copies"], "compare": ["copies"],
+        "seal": ["sink", digest, *packs], "open": ["copies", digest, *back], "hash": [digest],
+        "restore": ["sink", digest, *back], "poison": ["copies"], "compare": ["copies"],
     }  # fmt: skip
     of = f"{kind}, {size / 2**20:,.0f} MiB"
     for stage in (stage for stage in ways if stage in stages):
