@@ -53,6 +53,8 @@ class ReproducerContents:
         self._read: dict[int, PagedBytes] = {}
 
     def read(self, storage: int) -> PagedBytes | None:
+        if self._reproducer.manifest.closure.without_values:
+            return None
         known = self._read.get(storage)
         if known is None:
             known = self._read[storage] = self._paged("pre", storage)

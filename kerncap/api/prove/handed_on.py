@@ -25,6 +25,11 @@ def check_handed_on(launches: Sequence[Launch], paths: Sequence[Path]) -> None:
         for index, one in enumerate(launch.storages):
             place = one.address, one.size_bytes
             before = contents.read(index)
+            if place in left and before is None:
+                raise UsageError(
+                    f"{visible(path)}: it has no contents, so what it begins with is not known; capture "
+                    "launches without --no-values"
+                )
             if place in left and before is not None:
                 after, earlier = left[place]
                 if (after.whole() != before.whole()).any():

@@ -142,7 +142,7 @@ def _select(m: Machine, one: Instruction) -> None:
         m.write(one.operands[0], m.floats.select(values[0], values[1], condition, m.active))
         return
     yes, no = as_integer(yes), as_integer(no)
-    degree = widest([yes.degree, no.degree]).after([condition.degree])
+    degree = summed([widest([yes.degree, no.degree]), condition.degree])
     data = np.where(condition.data, yes.data, no.data)
     base = yes.base if yes.base == no.base else None
     m.write(one.operands[0], Value(INTEGER, data, degree, base, literal=yes.literal and no.literal))

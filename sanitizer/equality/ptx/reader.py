@@ -173,6 +173,8 @@ class _Body:
     def _directive(self, text: str) -> None:
         registers = _REGISTERS.match(text)
         if registers is not None and len(self._scopes) > 1:
+            if "<" in registers[1]:
+                raise NotModelled("registers of an inner block that have a number")
             for name in re.findall(_NAME, registers[1]):
                 self._scopes[-1][name] = f"{name}@{self._count}"
         elif text.startswith(".param") and len(self._scopes) > 1:

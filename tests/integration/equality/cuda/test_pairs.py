@@ -16,8 +16,8 @@ from tests.integration.equality.cuda.pairs import EQUAL, MISTAKES, NOT_MODELLED
 
 Floats = npt.NDArray[np.float64]
 EPSILON = float(np.float32(1e-5))
-# Roots take many draws.
-QUICK = ("half", "relu", "silu", "softmax", "sum", "transpose")
+# Of which each shows something else; roots take many draws.
+QUICK = ("half", "relu", "silu", "transpose")
 
 
 @pytest.mark.parametrize(

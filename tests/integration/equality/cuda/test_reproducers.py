@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from kerncap.api.prove import ProveOptions, prove
+from kerncap.format import schema
 from kerncap.replay.candidates import tools
 from tests.integration.conftest import CommandLine
 from tests.integration.equality.cuda.launches import PTX, text
@@ -81,6 +83,40 @@ def test_floats_are_known_by_the_instructions_that_access_them(tmp_path: Path) -
     assert prove(path, same).words.result == "pass"
 
 
+class WithoutValues(Native):
+    def finished(self, manifest: schema.Manifest) -> schema.Manifest:
+        closure = msgspec.structs.replace(manifest.closure, included_bytes=0, left_out=(schema.ALL_CONTENTS,))
+        return msgspec.structs.replace(manifest, closure=closure)
+
+
+def test_integers_that_were_not_captured_are_not_zero(tmp_path: Path) -> None:
+    gather = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry gather(.param .u64 x, .param .u64 at, .param .u64 out) {
+    ld.param.u64 %rd1, [x];
+    ld.param.u64 %rd2, [at];
+    ld.param.u64 %rd3, [out];
+    ld.global.u32 %r1, [%rd2];
+    mul.wide.u32 %rd4, %r1, 4;
+    add.s64 %rd5, %rd1, %rd4;
+    ld.global.f32 %f1, [%rd5];
+    st.global.f32 [%rd3], %f1;
+    ret;
+}
+"""
+    results = []
+    for kind in (Native, WithoutValues):
+        launch = kind("gather", block=(1, 1, 1), code={"ptx": gather.encode()})
+        launch.array(np.ones(4, np.float32)).array(np.zeros(1, np.int32)).array(np.zeros(1, np.float32))
+        path = launch.seal(tmp_path / kind.__name__)
+        results.append(prove(path, path).words)
+    assert results[0].result == "pass"
+    assert results[1].result == "undecided"
+    assert "contents of arg1 are not available" in results[1].reasons[0]
+
+
 class TestWithNvcc:
     @pytest.fixture(autouse=True)
     def nvcc(self) -> None:
@@ -105,6 +141,7 @@ class TestWithNvcc:
         both = prove(faster, wrong, ProveOptions(launch=path))
         assert both.words.result == "fail"
 
+    @pytest.mark.long
     def test_the_recorded_ptx_is_of_the_source(self, tmp_path: Path) -> None:
         """What the pairs are proved of is what the kernels say: those of one name are equal."""
         path = silu(tmp_path / "a", source=SOURCE)

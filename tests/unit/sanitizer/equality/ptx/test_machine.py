@@ -141,6 +141,10 @@ def test_a_warp_does_not_wait_for_another() -> None:
         ("setp.lt.f32 %p1, %f1, 0f3F000000;\n @%p1 bra.uni end;\n end:\n", "depends on floats"),
         ("setp.lt.f32 %p1, %f1, 0f3F000000;\n @%p1 st.global.f32 [%rd5], %f1;", "depends on floats"),
         (
+            "testp.finite.f32 %p1, %f1;\n selp.b32 %r2, 1, 0, %p1;\n setp.ne.u32 %p2, %r2, 0;\n @%p2 ret;",
+            "depends on floats",
+        ),
+        (
             "setp.lt.f32 %p1, %f1, 0f3F000000;\n selp.b32 %r2, 4, 8, %p1;\n cvt.u64.u32 %rd6, %r2;\n"
             "add.s64 %rd6, %rd1, %rd6;\n ld.global.f32 %f1, [%rd6];",
             "an address that depends on floats",
@@ -199,6 +203,7 @@ def test_another_layout_of_parameters() -> None:
         (".entry k() { ret;", "ends in the middle"),
         (".entry k() { mov.u32 %r1, #; }", "the operands"),
         (".entry k() { a: ret; a: ret; }", "two labels a"),
+        (".entry k() { .reg .b32 %r<2>; { .reg .b32 %r<2>; } }", "registers of an inner block"),
         (".entry k() { mov.u32 {{{{{{%r1}}}}}}, %r2; }", "operands in each other"),
     ],
 )
