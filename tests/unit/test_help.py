@@ -7,7 +7,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from kerncap.cli import COMMANDS, group
+from kerncap.cli import COMMANDS, group, main
 
 
 def help_of(name: str) -> str:
@@ -29,3 +29,12 @@ def test_limits_that_only_keep_numbers_sane_are_left_out(name: str) -> None:
 def test_they_are_named_in_an_error() -> None:
     result = CliRunner().invoke(group, ["replay", "-n", "-1", "folder"])
     assert result.exit_code == 2 and "0<=x<=1000000000" in result.output
+
+
+def test_a_command_that_is_misspelt_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["captur", "--", "python"]) == 2
+    assert capsys.readouterr().err == (
+        "kerncap: No such command 'captur', did you mean 'capture'; see kerncap --help\n"
+    )
+    assert main(["zzz"]) == 2
+    assert capsys.readouterr().err == "kerncap: No such command 'zzz'; see kerncap --help\n"
