@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import importlib
 import json
@@ -19,18 +20,21 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
+
+from tests.integration import forked_nurseries, forked_targets, forked_torch
 
 # Prefixes of variables. LD_LIBRARY_PATH is not among them: kerncap's own process opens no library by name.
 _AT_START = ("PYTHON", "LD_PRELOAD", "LD_AUDIT", "LANG", "LC_", "OMP_", "OPENBLAS_", "MALLOC_", "GLIBC_")
 _LEFT_OUT = (".worker.", ".mcp", ".tuning.cluster", ".pytest_plugin", ".__main__")  # dear, and rarely run
 _MOST_BYTES = 1 << 20  # of a request
+_ROOT = Path(__file__).parents[2]
 Finished = tuple[int, str, str]  # exit status as of `subprocess`, stdout, stderr
 
 
@@ -46,7 +50,42 @@ def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout
     return done.returncode, done.stdout, done.stderr
 
 
-@cache
+def program(words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout_s: float) -> Finished:
+    """Run a program, which is a fork if it can be; raises subprocess.TimeoutExpired."""
+    forking = _forking(os.getpid())
+    command = list(map(str, words))
+    if forking.serves_program(environment) and forked_targets.needs_torch(command, cwd, environment):
+        return forking.run(command, cwd, environment, timeout_s, program=True)
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=timeout_s, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+def client() -> Path:
+    """A program that stands for `kerncap` in a shell."""
+    return _forking(os.getpid()).client
+
+
+_CLIENT = """#!{python} -IS
+import json, os, socket, sys
+environment = dict(os.environ)
+if {{name: environment[name] for name in environment if name.startswith({prefixes})}} != {at_start}:
+    os.execv({python!r}, [{python!r}, "-m", "kerncap", *sys.argv[1:]])
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+    asking.connect({address!r})
+    reading, said = os.pipe()
+    message = json.dumps([sys.argv[1:], os.getcwd(), environment, False]).encode()
+    socket.send_fds(asking, [message], [said, 1, 2, 0])
+os.close(said)
+with open(reading) as lines:
+    status = int(lines.read().split()[1])
+sys.exit(status if status >= 0 else 128 - status)
+"""
+
+
+@functools.cache
 def _forking(_process: int) -> _Forking:
     return _Forking()
 
@@ -56,28 +95,44 @@ class _Forking:
 
     def __init__(self) -> None:
         self._environment = _at_start(os.environ)
+        self._of_programs = forked_targets.without_kerncap(os.environ)
+        self._folder = tempfile.TemporaryDirectory()
+        self.client = Path(self._folder.name) / "kerncap"
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                [sys.executable, "-m", __name__, str(theirs.fileno()), self.client],
+                pass_fds=[theirs.fileno()], cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )  # fmt: skip
         atexit.register(self._end)
+        self._plain, self._with_torch = json.loads(self._control.recv(_MOST_BYTES))
+        known = {"at_start": self._environment, "prefixes": _AT_START, "address": self._with_torch}
+        self.client.write_text(_CLIENT.format(python=sys.executable, **known))
+        self.client.chmod(0o755)
 
     def _end(self) -> None:
         self._control.close()
         self._process.communicate()
+        self._folder.cleanup()
 
     def serves(self, environment: Mapping[str, str]) -> bool:
         return _at_start(environment) == self._environment
 
+    def serves_program(self, environment: Mapping[str, str]) -> bool:
+        return forked_targets.without_kerncap(environment) == self._of_programs
+
     def run(
-        self, words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout_s: float
-    ) -> Finished:
-        asked = json.dumps([list(words), str(cwd), dict(environment)]).encode()
+        self, words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout_s: float,
+        program: bool = False,
+    ) -> Finished:  # fmt: skip
+        asked = json.dumps([list(words), str(cwd), dict(environment), program]).encode()
+        with_torch = program or forked_targets.served(words, cwd, environment)
         pipes = [os.pipe() for _ in range(3)]
         try:
-            socket.send_fds(self._control, [asked], [theirs for _, theirs in pipes])
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+                asking.connect(self._with_torch if with_torch else self._plain)
+                socket.send_fds(asking, [asked], [theirs for _, theirs in pipes])
         finally:
             for _, theirs in pipes:
                 os.close(theirs)
@@ -115,24 +170,68 @@ def _read_all(pipes: list[int], words: Sequence[str], timeout_s: float) -> list[
 # --- in the process ------------------------------------------------------------------------------------
 
 
-def _serve(control: socket.socket) -> None:
-    """Fork for each request until there are no more."""
-    nurseries, at_start = forked_nurseries.serve_apart(), forked_nurseries.at_start()
+def _serve(control: socket.socket, client: str) -> None:
+    """Fork for each request until the other side is gone."""
+    plain = forked_torch.listen("plain")
+    servers = forked_nurseries.serve, functools.partial(_serve_with_torch, client)
+    nurseries, with_torch = forked_torch.serve_apart(*servers)
+    control.send(json.dumps([forked_torch.address_of(plain), with_torch]).encode())
     _import_all()
-    gc.freeze()  # what a fork collects, it copies
+    with selectors.DefaultSelector() as selector:
+        selector.register(plain, selectors.EVENT_READ)
+        selector.register(control, selectors.EVENT_READ)
+        while control not in [key.fileobj for key, _ in selector.select()]:
+            _fork(plain, lambda: _install(nurseries, client))
+    plain.close()
+
+
+def _serve_with_torch(client: str, listening: socket.socket, addresses: list[str]) -> NoReturn:
+    """The same, for commands whose program needs torch."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    torch = forked_targets.Torch()
+    _import_all()
+
+    def install() -> None:
+        _install(addresses[0], client)
+        torch.install()
+
     while True:
-        asked, pipes, _, _ = socket.recv_fds(control, _MOST_BYTES, 3, socket.MSG_CMSG_CLOEXEC)
-        if not asked:
-            return
-        if not os.fork():
-            control.close()
-            forked_nurseries.install(nurseries, at_start)
-            _supervise(json.loads(asked), *pipes)
-        for pipe in pipes:
-            os.close(pipe)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        _fork(listening, install, torch)
+
+
+def _install(nurseries: str, client: str) -> None:
+    """In a command: what it starts of kerncap are forks, too."""
+    from kerncap import child
+
+    own = child.kerncap
+
+    def started(module: str, *arguments: str) -> list[str]:
+        return [client, *arguments] if module == "kerncap.cli" else own(module, *arguments)
+
+    child.kerncap = started
+    forked_nurseries.install(nurseries)
+
+
+def _fork(
+    listening: socket.socket, install: Callable[[], None], torch: forked_targets.Torch | None = None
+) -> None:
+    asked, _ = listening.accept()
+    message, pipes, _, _ = socket.recv_fds(asked, _MOST_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
+    asked.close()
+    if not os.fork():
+        listening.close()
+        words, cwd, environment, program = json.loads(message)
+        if not program:
+            install()
+        be: Callable[..., int] = _command
+        if program and torch is not None:
+            be = torch.be
+        _supervise(functools.partial(be, words, environment), cwd, *pipes)
+    for pipe in pipes:
+        os.close(pipe)
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _import_all() -> None:
@@ -143,31 +242,36 @@ def _import_all() -> None:
         if not any(part in f"{module.name}." for part in _LEFT_OUT):
             with contextlib.suppress(ImportError):  # an optional library
                 importlib.import_module(module.name)
+    gc.freeze()  # what a fork collects, it copies
 
 
-def _supervise(asked: tuple[list[str], str, dict[str, str]], said: int, out: int, err: int) -> NoReturn:
-    """Fork once more, and say how that ends: so commands can run at the same time."""
+def _supervise(be: Callable[[], int], cwd: str, said: int, *streams: int) -> NoReturn:
+    """Fork once more, and say how that ends: so commands can run at the same time.
+
+    ``streams`` are stdout, stderr, and stdin if there is one.
+    """
     pid = os.fork()
     if not pid:
         os.close(said)
-        _end(_command(*asked, out, err))
+        for number, stream in zip((1, 2, 0), streams, strict=False):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.chdir(cwd)
+        _end(be())
     os.write(said, f"{pid}\n".encode())
-    os.close(out)
-    os.close(err)
+    for stream in streams:
+        os.close(stream)
     os.write(said, f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
     os._exit(0)
 
 
-def _command(words: list[str], cwd: str, environment: dict[str, str], out: int, err: int) -> int:
-    from kerncap import __main__
+def _command(words: list[str], environment: dict[str, str]) -> int:
+    from kerncap import __main__, child
 
-    for number, pipe in ((1, out), (2, err)):
-        os.dup2(pipe, number)
-        os.close(pipe)
     try:
-        os.chdir(cwd)
         os.environ.clear()
         os.environ.update(environment)
+        child.restore()
         sys.argv = [str(__main__.__file__), *words]
         return __main__.main()
     except BaseException:
@@ -187,8 +291,6 @@ def _end(status: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    import forked_nurseries
-
-    del sys.path[0]  # this folder, which has a `triton` of its own
+    del sys.path[0]  # the folder of the checkout
     with socket.socket(fileno=int(sys.argv[1])) as _control:
-        _serve(_control)
+        _serve(_control, sys.argv[2])

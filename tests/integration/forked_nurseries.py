@@ -1,13 +1,13 @@
-"""What judges on the CPU, with no import of torch for each command: one process has loaded it, and forks.
+"""What judges, with no import of torch or numpy for each command: a process has loaded it, and forks.
 
-`kerncap` starts a process that loads torch and Triton, and forks its workers (`kerncap.replay.nursery`).
-Under `forked_commands` that process is a fork itself. How users start it, `tests/unit/replay` shows.
+`kerncap` starts a nursery, a process that loads what workers need and forks them (`kerncap.replay.nursery`).
+Under `forked_commands` that process is a fork itself: for Triton's interpreter of one that has torch, for all
+else of one that was started as the nursery would be. How users start it, `tests/unit/replay` shows.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import importlib.util
@@ -15,56 +15,36 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
-from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
-# Prefixes of variables that only the start of a process, or the import of torch, reads.
-_AT_START = ("PYTHON", "LD_", "LANG", "LC_", "OMP_", "MKL_", "OPENBLAS_", "MALLOC_", "GLIBC_", "TORCH")
-_PR_SET_PDEATHSIG = 1
+from tests.integration.forked_torch import of_start
+
 _MOST_BYTES = 1 << 17  # of a request
+_MOST_STARTED = 6
 _KIND = "interpreter"
+_ROOT = Path(__file__).parents[2]
 
 
-def serve_apart() -> str:
-    """The address of a process that forks; it loads nothing before it is asked, and ends with this one."""
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    address = f"\0kerncap-tests-{os.getpid()}"
-    listening.bind(address)
-    listening.listen(64)
-    if not os.fork():
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        _serve(listening)
-    listening.close()
-    return address
-
-
-def install(address: str, at_start: Mapping[str, str]) -> None:
-    """In a command: its nurseries are forks, if they would be started in the environment of that process."""
+def install(address: str) -> None:
+    """In a command: its nurseries are forks."""
     from kerncap.replay.nursery import Nursery
-    from kerncap.replay.worker_process import Process
+    from kerncap.replay.running import Process
 
     own = Nursery._started
 
     def started(nursery: Nursery, control: int) -> Process:
-        same_python = (nursery.kind, nursery.python, nursery.prefix) == (_KIND, sys.executable, ())
-        if same_python and _of_start(nursery.environment) == at_start:
-            return _fork(address, nursery.environment, control)
-        return own(nursery, control)
+        forked = _fork(address, nursery, control) if nursery.python == sys.executable else None
+        return forked or own(nursery, control)
 
-    Nursery._started = started  # type: ignore[method-assign]
+    Nursery._started = started  # type: ignore[method-assign, assignment]
 
 
-def at_start() -> dict[str, str]:
-    """What an environment must have in common with this process's."""
-    return _of_start(os.environ)
-
-
-def _of_start(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name.startswith(_AT_START)}
-
-
-def _fork(address: str, environment: dict[str, str], control: int) -> Any:
+def _fork(address: str, nursery: Any, control: int) -> Any:
+    """None if it can't be started."""
+    from kerncap import child
     from kerncap.child import Tie
     from kerncap.replay.nursery import _Fork
 
@@ -73,46 +53,83 @@ def _fork(address: str, environment: dict[str, str], control: int) -> Any:
             """Its parent has done so: nobody asks how a nursery ended."""
             return 0
 
+    asked = json.dumps([nursery.kind, nursery.prefix, child.environment(nursery.environment)])
     tie = Tie()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
         asking.connect(address)
-        socket.send_fds(asking, [json.dumps(environment).encode()], [control, tie.held])
-        return _Fork(Reaped(), int(asking.recv(64)), tie)  # type: ignore[arg-type]
+        socket.send_fds(asking, [asked.encode()], [control, tie.held])
+        pid = int(asking.recv(64) or 0)
+        if not pid:
+            tie.cut()
+            return None
+        return _Fork(Reaped(), pid, tie)  # type: ignore[arg-type]
 
 
-# --- in the process ------------------------------------------------------------------------------------
+# --- in the process that has torch -----------------------------------------------------------------------
 
 
-def _serve(listening: socket.socket) -> NoReturn:
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):
-        os.dup2(null, stream)
-    for fd in map(int, os.listdir("/proc/self/fd")):
-        if fd > 2 and fd != listening.fileno():
-            with contextlib.suppress(OSError):
-                os.close(fd)
+def serve(listening: socket.socket, _addresses: list[str]) -> NoReturn:
+    """Fork for each request, or let a process do so that was started for its kind and environment."""
+    at_start = of_start(os.environ)
     os.environ["TRITON_INTERPRET"] = "1"
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     bootstrap: Any = None
+    others: dict[bytes, socket.socket] = {}  # the one used last is the last
     while True:
         asked, _ = listening.accept()
         message, given, _, _ = socket.recv_fds(asked, _MOST_BYTES, 2)
-        bootstrap = bootstrap or _loaded()
-        pid = os.fork()
-        if not pid:
-            os.setpgid(0, 0)
-            listening.close()
-            asked.close()
-            _be(bootstrap, json.loads(message), given[0])
-        with contextlib.suppress(OSError):  # it has done so itself
-            os.setpgid(pid, pid)
+        kind, prefix, environment = json.loads(message)
+        if (kind, prefix) == (_KIND, []) and of_start(environment) == at_start:
+            bootstrap = bootstrap or _loaded(_KIND)
+            pid = _forked(bootstrap, given, environment, [listening, asked, *others.values()])
+        else:
+            other = others.pop(message, None) or _started(kind, prefix, environment)
+            pid = _asked(other, given)
+            if pid:
+                others[message] = other
+            if len(others) > _MOST_STARTED:
+                others.pop(next(iter(others))).close()
         for fd in given:
             os.close(fd)
-        asked.send(str(pid).encode())
+        with contextlib.suppress(OSError):  # whoever asked is gone
+            asked.send(str(pid).encode())
         asked.close()
 
 
-def _loaded() -> Any:
+def _started(kind: str, prefix: list[str], environment: dict[str, str]) -> socket.socket:
+    """The socket of a process that has loaded this kind; of none if it can't be started."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs, contextlib.suppress(OSError):
+        subprocess.Popen(
+            [*prefix, sys.executable, "-m", __name__, kind, str(theirs.fileno())], env=environment, cwd=_ROOT,
+            pass_fds=[theirs.fileno()],
+        ).returncode = 0  # nobody waits for it  # fmt: skip
+    return ours
+
+
+def _asked(other: socket.socket, given: list[int]) -> int:
+    """The process that it has forked; 0 if it is gone."""
+    try:
+        socket.send_fds(other, [b"?"], given)
+        return int(other.recv(64) or 0)
+    except OSError:
+        return 0
+
+
+def _forked(
+    bootstrap: Any, given: list[int], environment: dict[str, str] | None, of_parent: list[Any]
+) -> int:
+    pid = os.fork()
+    if not pid:
+        os.setpgid(0, 0)
+        for each in of_parent:
+            each.close()
+        _be(bootstrap, environment, given[0])
+    with contextlib.suppress(OSError):  # it has done so itself
+        os.setpgid(pid, pid)
+    return pid
+
+
+def _loaded(kind: str) -> Any:
     """`bootstrap`, with all that a nursery loads."""
     replay = importlib.util.find_spec("kerncap.replay")
     assert replay is not None and replay.submodule_search_locations
@@ -123,17 +140,41 @@ def _loaded() -> Any:
     spec.loader.exec_module(bootstrap)
     gc.disable()
     bootstrap._load(folder)
-    importlib.import_module("_kerncap_worker.nursery")._load(_KIND)
+    importlib.import_module("_kerncap_worker.nursery")._load(kind)
     return bootstrap
 
 
-def _be(bootstrap: Any, environment: dict[str, str], control: int) -> NoReturn:
+def _be(bootstrap: Any, environment: dict[str, str] | None, control: int) -> NoReturn:
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.environ.clear()
-        os.environ.update(environment)
+        if environment is not None:
+            os.environ.clear()
+            os.environ.update(environment)
         what, *rest = sys.modules["_kerncap_worker.nursery"].serve(control)
         bootstrap._be(what, *rest)
         bootstrap._end()
     finally:
         os._exit(1)
+
+
+# --- in a process that was started ------------------------------------------------------------------------
+
+
+def _serve_kind(kind: str, control: socket.socket) -> None:
+    """Fork for each request until the other side is gone."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    bootstrap = _loaded(kind)
+    while True:
+        message, given, _, _ = socket.recv_fds(control, 1, 2)
+        if not message:
+            return
+        pid = _forked(bootstrap, given, None, [control])
+        for fd in given:
+            os.close(fd)
+        control.send(str(pid).encode())
+
+
+if __name__ == "__main__":
+    del sys.path[0]  # the folder of the checkout
+    with socket.socket(fileno=int(sys.argv[2])) as _control:
+        _serve_kind(sys.argv[1], _control)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.integration import forked_commands
 from tests.integration.docs.pages import Command, Reproducers, commands, differs, given, script
 
 ROOT = Path(__file__).parents[3]
@@ -78,7 +79,8 @@ def _run_one(shell: Shell, page: Path, command: Command, known: Reproducers) -> 
 def _environment(configuration: Path) -> dict[str, str]:
     """A user's: this Python's commands first, nothing remembered, the interpreter where there is no GPU."""
     found = dict(os.environ)
-    found["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{found['PATH']}"
+    commands = [str(forked_commands.client().parent), str(Path(sys.executable).parent)]
+    found["PATH"] = os.pathsep.join([*commands, found["PATH"]])
     if not Path("/dev/nvidia0").exists():
         found["TRITON_INTERPRET"] = "1"
     found["XDG_CONFIG_HOME"] = str(configuration)

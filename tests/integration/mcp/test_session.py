@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from tests.integration import forked_commands
+
 if TYPE_CHECKING:
     from mcp import Client
 
@@ -21,15 +23,23 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 SLEEPER = "import os, time; open('pids', 'w').write(str(os.getpid())); time.sleep(600)"
 
 
-def session(root: Path, steps: Callable[[Client], Awaitable[None]], *options: str) -> None:
+KERNCAP = (sys.executable, "-m", "kerncap")
+
+
+def session(
+    root: Path,
+    steps: Callable[[Client], Awaitable[None]],
+    *options: str,
+    kerncap: tuple[str, ...] = KERNCAP,
+) -> None:
     """Run ``steps`` against a server on ``root``."""
     from mcp import Client
     from mcp.client.stdio import StdioServerParameters
 
     async def main() -> None:
         server = StdioServerParameters(
-            command=sys.executable,
-            args=["-m", "kerncap", "mcp", "--root", str(root), *options],
+            command=kerncap[0],
+            args=[*kerncap[1:], "mcp", "--root", str(root), *options],
             env={**os.environ, "TRITON_INTERPRET": "1"},
         )
         async with Client(server) as client:
@@ -89,7 +99,7 @@ def test_captures_verifies_and_sanitizes(tmp_path: Path) -> None:
         source = await client.read_resource(f"kerncap://source/{Path(repro).relative_to(tmp_path)}")
         assert "def softmax_kernel" in source.contents[0].text  # type: ignore[union-attr]
 
-    session(tmp_path, steps)
+    session(tmp_path, steps, kerncap=(str(forked_commands.client()),))
     assert "softmax: 64 rows of 100 agree with torch (cpu)" in heard
 
 
