@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.hook.conftest import run, warm
+from tests.unit.hook.conftest import run
 
-__all__ = ["run", "warm"]
+__all__ = ["run"]
 
 Mount = Callable[[Path, int], Path]
 

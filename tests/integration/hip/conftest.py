@@ -23,6 +23,7 @@ from tests.integration.conftest import CommandLine, Finished, UnderCapture
 from tests.native.building import ROOT, shims
 from tests.rigs import amd_gpu
 from tests.rigs.amd_gpu import Rig
+from tests.shared_nurseries import own_nurseries, shared_nurseries
 
 PROGRAMS = Path(__file__).with_name("programs")
 
@@ -201,4 +202,7 @@ def post_of(path: Path, output: Output) -> bytes:
     raise AssertionError(f"no region holds {output.size} bytes at {output.address:#x}")
 
 
-__all__ = ["Bench", "Captured", "Output", "Programs", "fnv", "post_of", "unplaced"]
+__all__ = [
+    "Bench", "Captured", "Output", "Programs", "fnv", "own_nurseries", "post_of", "shared_nurseries",
+    "unplaced",
+]  # fmt: skip

@@ -19,6 +19,7 @@ import pytest
 
 from kerncap.format.records import RecordKind, decode
 from tests.contract import check_keys
+from tests.integration import forked_commands
 from tests.session_options import session_json
 
 HOOK = Path(__file__).resolve().parents[3] / "shims" / "triton"
@@ -147,51 +148,11 @@ class MemfdKeeper:
 Run = Callable[..., Outcome]
 
 
-class Warm:
-    """The process of `warm.py`, started with the first target."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def run(self, folder: Path, environment: dict[str, str]) -> tuple[int, str, str]:
-        """``target.py`` of the folder: its status as of `subprocess`, what it wrote."""
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, Path(__file__).with_name("warm.py")],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                bufsize=0,
-            )
-        stdout, stderr = folder / "stdout", folder / "stderr"
-        message = {
-            "cwd": str(folder), "environment": environment, "stdout": str(stdout), "stderr": str(stderr)
-        }  # fmt: skip
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(message).encode() + b"\n")
-        answer = self._process.stdout.readline()
-        assert answer, "the warm process ended"
-        return os.waitstatus_to_exitcode(int(answer)), stdout.read_text(), stderr.read_text()
-
-    def close(self) -> None:
-        if self._process is not None:
-            assert self._process.stdin is not None and self._process.stdout is not None
-            self._process.stdin.close()
-            self._process.wait(timeout=300)
-            self._process.stdout.close()
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[Warm]:
-    process = Warm()
-    yield process
-    process.close()
-
-
 @pytest.fixture
-def run(tmp_path: Path, warm: Warm) -> Iterator[Run]:
+def run(tmp_path: Path) -> Iterator[Run]:
     """``run(script, **options)``: the program's outcome with the hook in it.
 
-    ``fresh`` starts a Python of its own for it instead of a fork of the warm one; ``arguments`` (which
+    ``fresh`` starts a Python of its own for it instead of a fork of one that has torch; ``arguments`` (which
     imply that) replace ``[script]`` on its command line, ``environment`` adds to the environment,
     ``keep_memfds`` serves a socket.
     """
@@ -224,7 +185,8 @@ def run(tmp_path: Path, warm: Warm) -> Iterator[Run]:
             done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
             status, stdout, stderr = done.returncode, done.stdout, done.stderr
         else:
-            status, stdout, stderr = warm.run(tmp_path, env)
+            words = [sys.executable, "target.py"]
+            status, stdout, stderr = forked_commands.program(words, tmp_path, env, timeout_s=300)
         kept = keepers[-1].kept if keepers else {}
         processes = []
         for file in sorted(session.glob("*/records")):

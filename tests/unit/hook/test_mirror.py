@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import sys
+import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,7 @@ def ask(library: Path, mirror: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def snapshot_of(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any]) -> None:
-    monkeypatch.setattr(sys.modules["torch.cuda.memory"], "memory_snapshot", function)
+    monkeypatch.setattr(importlib.import_module("torch.cuda.memory"), "memory_snapshot", function)
 
 
 def test_the_shim_gets_the_blocks(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from kerncap.api.sanitize.program import LiveOptions, SanitizeResult, sanitize_command
+from kerncap.capture.target import TargetResult
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.live.judge import Engine
+from tests.integration import forked_commands
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
@@ -74,12 +78,26 @@ def run_script(
     script = folder / "script.py"
     script.write_text(prelude + textwrap.dedent(source), encoding="utf-8")
     inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    return sanitize_command(
-        [sys.executable, "-W", "error::RuntimeWarning", str(script)],
-        LiveOptions(**options),
-        environment={**inherited, "CUDA_VISIBLE_DEVICES": ""},
-        engine=engine,
-    )
+    with mock.patch("kerncap.api.sanitize.program.Target", _Forked):
+        return sanitize_command(
+            [sys.executable, "-W", "error::RuntimeWarning", str(script)],
+            LiveOptions(**options),
+            environment={**inherited, "CUDA_VISIBLE_DEVICES": ""},
+            engine=engine,
+        )
+
+
+class _Forked:
+    """A target that is a fork of a process which has torch."""
+
+    @staticmethod
+    def start(
+        command: Sequence[str], environment: Mapping[str, str], _stdout_to_stderr: bool
+    ) -> TargetResult:
+        status, out, err = forked_commands.program(command, Path.cwd(), environment, timeout_s=300)
+        sys.stdout.write(out)
+        sys.stderr.write(err)
+        return TargetResult(status if status >= 0 else 128 - status)
 
 
 def of(result: SanitizeResult, kernel: str) -> list[LaunchReport]:
