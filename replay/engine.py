@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import Reproducer
-from kerncap.replay import doubts
+from kerncap.replay import candidate_functions, doubts
 from kerncap.replay.choose import Choice, choose, image_instead, likely, without_torch
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, ConfinedError, Facts, NotHeld, Outcome
@@ -340,8 +340,18 @@ class Engine(WorkerTimes):
             or (f"the kernel {told}" if told else "")
         )
 
+    def doubt_of_functions(self, which: str) -> str:
+        """Why a variant with an image of its own may call others by the same pointers, if it may."""
+        if self.choice.memory == "host" or not self.is_loaded(which):
+            return ""
+        path, image = self.loadable(which)
+        # Triton's kernels, of which the compiler says more, have no function pointers.
+        return candidate_functions.doubt(self.reproducer, path) if image is None else ""
+
     def _doubt_of_ending(self, which: str) -> str:
         """Of a launch that faulted: what may have led it astray; nothing if the captured kernel ends well."""
+        if which != ORIGINAL and (doubt := self.doubt_of_functions(which)):
+            return doubt
         doubt = doubts.HEAP if self.side_inputs.heap else self._doubt_of_place()
         doubt = doubt or (doubts.FUNCTIONS if self.side_inputs.addresses else "")
         doubt = doubt or doubts.of_shared(self.manifest)

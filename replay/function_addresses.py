@@ -21,25 +21,31 @@ _WORD = 8
 def of_reproducer(reproducer: Reproducer) -> list[JobFunction]:
     """The words of the module's captured variables that the loader fills with addresses of functions."""
     data = reproducer.code("cubin") if reproducer.variables else None
-    if data is None or not any(f".rela{name}".encode() in data for name in _VARIABLES):
+    if data is None:
         return []
     regions = {reproducer.manifest.regions[number].name: number for number in reproducer.variables}
     found: list[JobFunction] = []
-    try:
-        for variable, offset in _words(Elf(data)):
-            region = regions.get(variable)
-            if region is None or offset + _WORD > reproducer.manifest.regions[region].size:
-                continue
-            word = int.from_bytes(reproducer.read("pre", region, offset, _WORD), "little")
-            if word:
-                found.append({"region": region, "offset": offset, "captured": word})
-    except ElfProblem:
-        return []
+    for variable, offset in words_of(data):
+        region = regions.get(variable)
+        if region is None or offset + _WORD > reproducer.manifest.regions[region].size:
+            continue
+        word = int.from_bytes(reproducer.read("pre", region, offset, _WORD), "little")
+        if word:
+            found.append({"region": region, "offset": offset, "captured": word})
     return found
 
 
+def words_of(image: bytes) -> list[tuple[str, int]]:
+    """(variable, offset) of each word that is to hold a function's address; [] of what is no linked image."""
+    if not any(f".rela{name}".encode() in image for name in _VARIABLES):
+        return []
+    try:
+        return list(_words(Elf(image)))
+    except ElfProblem:
+        return []
+
+
 def _words(elf: Elf) -> Iterator[tuple[str, int]]:
-    """(variable, offset) of each word that is to hold a function's address."""
     symbols = {symbol.index: symbol for symbol in elf.symbols()}
     for section in elf.sections:
         held = section.name.removeprefix(".rela")

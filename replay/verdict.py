@@ -233,8 +233,8 @@ class _Comparison:
                 [f"{each}: {doubt}, not judged" for each in self.reasons] + self.open,
                 [],
             )
-        elif self.reasons and self.which == CANDIDATE and (doubt := doubts.of_shared(self.manifest)):
-            self._excuse(doubt)
+        elif self.reasons and self.which != ORIGINAL:
+            self._excuse()
         answer, reasons = Answer.YES, [*self.reasons, *self.open]
         if self.reasons:
             answer, summary = Answer.NO, self.reasons[0]
@@ -244,10 +244,14 @@ class _Comparison:
         compared = self.measured.compared_bytes
         return Verdict(answer, summary, reasons, self.notes, compared, self.poisoned, list(views), exact)
 
-    def _excuse(self, doubt: str) -> None:
-        """A candidate's reasons are open if the captured kernel's result is not the application's either."""
-        if judge(self.engine, self.measured, ORIGINAL, self.tolerance).passed:
-            return
+    def _excuse(self) -> None:
+        """The reasons of another image are open if it may have called other functions, or if the captured
+        kernel's result is not the application's either, whose memory is not only its own."""
+        doubt = self.engine.doubt_of_functions(self.which)
+        if not doubt:
+            doubt = doubts.of_shared(self.manifest)
+            if not doubt or judge(self.engine, self.measured, ORIGINAL, self.tolerance).passed:
+                return
         self.open += [f"{each}: {doubt}, not judged" for each in self.reasons]
         self.reasons = []
 

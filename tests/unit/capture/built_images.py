@@ -37,10 +37,12 @@ def cubin(
     code: bytes = bytes(16),
     content: bytes = bytes(8),
     functions: Sequence[str] = (),
+    numbered: Sequence[str] = (),
 ) -> bytes:
     """An ELF file for CUDA; ``variables`` are (name, section) and hold ``content``, ``calls`` a function of
     the device, ``code`` what each kernel consists of. For each of ``functions`` a word of each variable is
-    relocated; without variables, each kernel takes its address.
+    relocated; without variables, each kernel takes its address. Those that are ``numbered`` are in each
+    kernel's code, behind its first 16 bytes, and in its table.
     """
     kernels = {"_Z3addPf": [(0, 8)]} if kernels is None else kernels
     sections: list[tuple[str, int, bytes, int]] = [("", 0, b"", 0)]
@@ -59,6 +61,11 @@ def cubin(
         sections.append((f".nv.info.{name}", 0x70000000, info, 0))
         sections.append((f".text.{name}", 1, code, 0))
         symbols.append(struct.pack("<IBBHQQ", name_at(name), 0x12, 0x10, len(sections) - 1, 0, len(code)))
+        for number, function in enumerate(numbered):
+            place = name_at(f"${name}${function}")
+            symbols.append(struct.pack("<IBBHQQ", place, 0x02, 0, len(sections) - 1, 16 + number, 1))
+        table = struct.pack(f"<{len(numbered) + 1}Q", 1, *range(16, 16 + len(numbered)))
+        sections += [(f".nv.constant2.{name}", 1, table, 0)] if numbered else []
     first = len(symbols)
     for name in functions:
         sections.append((f".text.{name}", 1, code, 0))

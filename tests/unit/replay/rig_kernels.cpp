@@ -161,6 +161,15 @@ KERNEL(through) {
   out[1] = function;
 }
 
+// numbered(out, function): calls a function by its number, in an image whose variable `meant` says which that
+// is.
+KERNEL(numbered) {
+  auto* meant = static_cast<uint64_t*>(rig_global(launch, "meant", nullptr));
+  if (meant == nullptr) rig_fail(700);
+  if (*meant == 0) rig_fail(700);
+  *rig_array<uint64_t>(pointer(launch, 0), 1) = *meant;
+}
+
 // add(x, y, out, n) and off_by_one, which adds 1 more to the last element: what a Triton kernel is compiled
 // to.
 KERNEL(add) {
