@@ -21,6 +21,7 @@ OPTIONS = {
     "replay nowhere --compare captured --max-ratio": FLOATS,
     "replay nowhere --max-size": SIZES,
     "verify nowhere --timeout": FLOATS,
+    "blame nowhere --timeout": FLOATS,
     "verify nowhere --rtol": FLOATS[1:],
     "verify nowhere --max-size": SIZES,
     "arm nowhere --last": INTEGERS,
