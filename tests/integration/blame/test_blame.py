@@ -90,6 +90,7 @@ def test_a_stage_that_does_not_compile_is_named(kerncap: CommandLine, launch: Pa
     assert guilty["passes"] == ["tritongpu-coalesce"] and "PassManager::run failed" in guilty["what"]
 
 
+@pytest.mark.long
 def test_a_source_that_says_something_else_is_named(kerncap: CommandLine, launch: Path) -> None:
     [source] = (launch / "source").glob("*.py")
     wrong = kerncap.folder / "wrong.py"
@@ -110,6 +111,7 @@ def test_the_version_that_brings_it_in_is_named(kerncap: CommandLine, launch: Pa
     assert document["changed"] == 2 and document["runs"][2]["python"] == str(wrong)
 
 
+@pytest.mark.long
 def test_what_only_a_gpu_can_show_is_undecided(kerncap: CommandLine, launch: Path) -> None:
     """Compiled code ran in the application; the stages that run here agree with the source, not with it."""
     path = Path(shutil.copytree(launch, kerncap.folder / launch.name))

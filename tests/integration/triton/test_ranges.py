@@ -75,6 +75,7 @@ def test_the_report_draws_what_flows(kerncap: CommandLine, mlp: Path) -> None:
     assert refused.status == 2 and "kerncap slice" in refused.stderr, refused.stderr
 
 
+@pytest.mark.long
 def test_exported_it_runs_without_kerncap(kerncap: CommandLine, mlp: Path) -> None:
     document = kerncap("export", "--json", "--as", "script", mlp, "-o", "alone").document
     assert {"run.py", "launch_0/rms_norm.py", "launch_2/swiglu.py"} <= {
