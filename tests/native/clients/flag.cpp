@@ -34,14 +34,17 @@ int main(int argc, char** argv) {
   CUstream polling, other;
   CHECK(cuStreamCreate(&polling, CU_STREAM_NON_BLOCKING));
   CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-  std::atomic<bool> has_returned{false};
+  std::atomic<bool> is_launching{false}, has_returned{false};
   CUfunction nothing = load(PTX_HEAD PTX_NOTHING, NOTHING);
   std::thread setter([&] {
     CHECK(cuCtxSetCurrent(context));
     if (how == "own") return;
     while (!__atomic_load_n(flag + 1, __ATOMIC_ACQUIRE)) std::this_thread::yield();  // the kernel runs
     if (how == "through") {
-      while (!has_returned.load() && !is_held(nothing, out, other)) std::this_thread::yield();
+      while (!is_launching.load()) std::this_thread::yield();
+      // Few, since the shim remembers the last 64 launches, and the one that waits has to be among them.
+      while (!has_returned.load() && !is_held(nothing, out, other))
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
       __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
       return;
     }
@@ -56,6 +59,7 @@ int main(int argc, char** argv) {
     launch(wait, 1, 1, {&address, &out}, polling);
     CUstream third;
     CHECK(cuStreamCreate(&third, CU_STREAM_NON_BLOCKING));
+    is_launching.store(true);
     launch(increment, 1, 1, {&x}, third);
     has_returned.store(true);
     if (how == "own") __atomic_store_n(flag, 1, __ATOMIC_RELEASE);

@@ -74,6 +74,7 @@ def test_a_launch_is_judged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kernel", "passes"), [("add", True), ("off_by_one", False)])
+@pytest.mark.usefixtures("own_nurseries")
 def test_a_candidate_is_judged_without_torch(tmp_path: Path, kernel: str, passes: bool) -> None:
     path = launch().seal(tmp_path)
     with Pool(keep=1) as pool:
