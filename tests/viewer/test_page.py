@@ -26,6 +26,13 @@ GOLDENS = sorted(path.parent.name for path in GOLDEN.glob("*/manifest.json"))
 LAUNCH_TABS = ("Launch", "Code", "Values", "Memory")
 
 
+def panes(panel: Any) -> list[Any]:
+    """The source and a stage. The editors come after the rest of the tab."""
+    editors = panel.locator(".cm-editor")
+    editors.nth(1).wait_for()
+    return list(editors.all())
+
+
 def test_every_golden_folder_opens_in_every_tab(view: View) -> None:
     viewed = view()
     for name in GOLDENS:
@@ -55,7 +62,7 @@ def test_lines_are_linked_by_pointer_and_by_keyboard(view: View, pack: Pack) -> 
     viewed = view()
     viewed.give(pack("v1.2"))
     panel = viewed.tab("Code")
-    source, stage = panel.locator(".cm-editor").all()
+    source, stage = panes(panel)
     source.locator(".cm-line", has_text="x = tl.load").hover()
     marked = stage.locator(".cm-line.marked")
     marked.first.wait_for()
@@ -76,14 +83,14 @@ def test_values_are_those_of_the_memory(view: View, pack: Pack) -> None:
     viewed.give(pack("v1.2"))
     panel = viewed.tab("Values")
     panel.get_by_label("Tensor").select_option(label="out_ptr: float32[250]")
-    viewed.page.wait_for_function("() => document.querySelectorAll('.picture').length === 2")
-    before, after = panel.locator(".picture").all()
-    assert "least, most\n0, 0" in before.inner_text()
+    after = panel.locator(".picture", has_text="0, 498")
+    after.wait_for()  # the tensor before it is shown until this one was read
+    assert "least, most\n0, 0" in panel.locator(".picture").first.inner_text()
     assert "least, most\n0, 498" in after.inner_text() and "mean\n249" in after.inner_text()
     canvas = after.locator("canvas").first
     pixels = "canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer"
-    colours = canvas.evaluate(f"canvas => new Set(new Uint32Array({pixels})).size")
-    assert colours > 100
+    painted = f"canvas => new Set(new Uint32Array({pixels})).size > 100"
+    viewed.page.wait_for_function(painted, arg=canvas.element_handle())
     canvas.focus()
     for _ in range(3):
         viewed.page.keyboard.press("ArrowRight")
@@ -142,7 +149,7 @@ def test_findings_are_next_to_their_lines(view: View, pack: Pack, sanitized: Pat
     assert "sanitizer: fail memory operations: 1 proved, 1 violated" in viewed.tab("Launch").inner_text()
     panel = viewed.tab("Code")
     panel.locator(".notes .finding button").click()
-    source, stage = panel.locator(".cm-editor").all()
+    source, stage = panes(panel)
     stage.locator(".cm-line.marked", has_text="tt.store").wait_for()
     assert "tl.store" in source.locator(".cm-lintRange-error").inner_text()
 

@@ -18,10 +18,10 @@ export function App() {
   const [launch, setLaunch] = useState(0);
   const [tab, setTab] = useState("launch");
   const [problem, setProblem] = useState("");
-  const [busy, setBusy] = useState(false);
+  const [reading, setReading] = useState(0); // how many were given and are not shown yet
 
   async function take(found: Promise<Given[]>) {
-    setBusy(true);
+    setReading((before) => before + 1);
     setProblem("");
     try {
       for (const given of await found) {
@@ -38,11 +38,11 @@ export function App() {
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
     }
-    setBusy(false);
+    setReading((before) => Math.max(0, before - 1));
   }
 
   useEffect(() => {
-    onFailure((problem) => { setProblem(problem); setBusy(false); });
+    onFailure((problem) => { setProblem(problem); setReading(0); });
     void take(ofServer());
   }, []);
   useEffect(() => {
@@ -69,7 +69,7 @@ export function App() {
         <h1>kerncap viewer</h1>
         <Chooser take={take} />
       </header>
-      <p role="status" class="status">{busy ? "Reading…" : ""}</p>
+      <p role="status" class="status">{reading > 0 ? "Reading…" : ""}</p>
       {problem && <p role="alert" class="problem">{problem}</p>}
       <main>
         {results.length > own.length && shown && <p role="status" class="soft">Some results are of other kernels and are not shown.</p>}
