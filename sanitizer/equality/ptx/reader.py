@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kerncap.sanitizer.equality.numbers import NotModelled
 from kerncap.sanitizer.equality.ptx.code import (
@@ -195,7 +195,7 @@ def _open(statement: str) -> bool:
 
 
 class _Operands:
-    def __init__(self, text: str, renamed: object) -> None:
+    def __init__(self, text: str, renamed: Callable[[str], str]) -> None:
         if text.count("{") + text.count("(") > _MOST_GROUPS or text.count("[") > 1:
             raise NotModelled("operands in each other")
         self._tokens: list[tuple[str, str]] = []
@@ -260,7 +260,7 @@ class _Operands:
         return found
 
     def _named(self, text: str) -> Register | Symbol:
-        name = self._renamed(text) if callable(self._renamed) else text
+        name = self._renamed(text)
         return Register(name) if text.startswith("%") or "@" in name and text != name else Symbol(name)
 
     def _address(self) -> Address:
