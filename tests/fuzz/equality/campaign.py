@@ -91,15 +91,8 @@ def differs(first: Kernel, second: Kernel, runs: int) -> bool:
     return False
 
 
-def judge(one: Mutated, path: Path, runs: int = RUNS) -> str:
-    """What the proof says of a mutant; `WRONG` for one that is proved and differs."""
-    path.write_text(one.mutant.source, encoding="utf-8")
-    arguments = EQUAL[one.pair][0]()
-    try:
-        second = kernel_of(launched(arguments, replace(one.run, kernel=_loaded(path, one.name))))
-    except Exception:
-        return "does not compile"
-    first = kernel_of(launched(arguments, one.run))
+def answer(first: Kernel, second: Kernel, runs: int) -> str:
+    """What the proof says of two kernels; `WRONG` if it proves what differs."""
     found = prove(first, second)
     if found.equal is None:
         return "not proved"
@@ -109,6 +102,18 @@ def judge(one: Mutated, path: Path, runs: int = RUNS) -> str:
         return "WRONG" if differs(first, second, runs) else "proved"
     except (CannotRun, NotModelled):
         return "WRONG"
+
+
+def judge(one: Mutated, path: Path, runs: int = RUNS) -> str:
+    """What the proof says of a mutant; `WRONG` for one that is proved and differs."""
+    path.write_text(one.mutant.source, encoding="utf-8")
+    arguments = EQUAL[one.pair][0]()
+    try:
+        second = kernel_of(launched(arguments, replace(one.run, kernel=_loaded(path, one.name))))
+    except Exception:
+        return "does not compile"
+    first = kernel_of(launched(arguments, one.run))
+    return answer(first, second, runs)
 
 
 def answers(count: int, seed: int, runs: int = RUNS) -> Iterator[tuple[Mutated, str]]:
@@ -125,9 +130,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     tally: Counter[str] = Counter()
-    for one, answer in answers(given.mutants, given.seed):
-        tally[answer] += 1
-        if answer == "WRONG":
+    for one, found in answers(given.mutants, given.seed):
+        tally[found] += 1
+        if found == "WRONG":
             print(f"=== {one}\n{one.mutant.source}", flush=True)
     print(f"{sum(tally.values())} mutants: {dict(tally)}; wrong: {tally['WRONG']}")
     return bool(tally["WRONG"])

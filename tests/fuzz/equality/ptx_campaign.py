@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kerncap.sanitizer.equality.numbers import NotModelled
-from kerncap.sanitizer.equality.proof import prove
-from kerncap.sanitizer.equality.runs import CannotRun, kernel_of
-from tests.fuzz.equality.campaign import RUNS, differs
+from kerncap.sanitizer.equality.runs import kernel_of
+from tests.fuzz.equality.campaign import RUNS, answer
 from tests.integration.equality.cuda.launches import text
 from tests.integration.equality.cuda.pairs import EQUAL, Run
 
@@ -95,15 +94,7 @@ def judge(one: PtxMutant, runs: int = RUNS) -> str:
         second = kernel_of(one.run.launch(one.ptx))
     except NotModelled:
         return "not read"
-    found = prove(first, second)
-    if found.equal is None:
-        return "not proved"
-    if found.witness is not None:
-        return "shown to differ"
-    try:
-        return "WRONG" if differs(first, second, runs) else "proved"
-    except (CannotRun, NotModelled):
-        return "WRONG"
+    return answer(first, second, runs)
 
 
 def main() -> int:
@@ -115,10 +106,10 @@ def main() -> int:
     given = parser.parse_args()
     tally: Counter[str] = Counter()
     for one in chosen(given.mutants, given.seed):
-        answer = judge(one)
-        tally[answer] += 1
-        if answer in ("WRONG", "proved"):
-            print(f"{answer}: {one.run.kernel}: {one.before}  ->  {one.after}", flush=True)
+        found = judge(one)
+        tally[found] += 1
+        if found in ("WRONG", "proved"):
+            print(f"{found}: {one.run.kernel}: {one.before}  ->  {one.after}", flush=True)
     print(f"{sum(tally.values())} mutants: {dict(tally)}; wrong: {tally['WRONG']}")
     return bool(tally["WRONG"])
 
