@@ -24,8 +24,8 @@ from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir.ir import Block, Function, Operation
 from kerncap.sanitizer.ttir.ir import Value as Name
 
-# An operation on few elements counts as so many: less than it costs (3 to 8 microseconds, for 500 to 1,400),
-# so that a long loop of scalars has the minute that it takes.
+# An operation on few elements counts as this many: less than it costs (3 to 8 microseconds, for 500 to
+# 1,400), so that a long loop of scalars has the minute that it takes.
 PER_OPERATION = 250
 
 # A program hands over at each yield: True if it got on since the last one, False if it waits for others.

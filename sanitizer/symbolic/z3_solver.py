@@ -14,7 +14,7 @@ from kerncap.sanitizer.symbolic.node import Expr, Interval, Variable
 TIMEOUT_S = 2.0  # per question; past it, the answer is "unproven"
 # z3's units of work in a second of processor time, of integers and of bit-vectors: what hard questions take.
 _WORK_PER_S, _BIT_WORK_PER_S = 450_000, 3_000_000
-# Where z3 does not count what it does: so many times the limit, in seconds of wall time.
+# For what z3 does not count: this multiple of the limit, in seconds of wall time.
 _FAR_TOO_LONG = 30
 _SPENT = "rlimit count"
 MISSING = "z3 is not installed: pip install 'kerncap[sanitizer]'"

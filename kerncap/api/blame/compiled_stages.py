@@ -54,7 +54,7 @@ def compile_stages(reproducer: Reproducer, target: str, text: str, python: str |
     """Compile ``text`` in place of the reproducer's source, with its arguments and options, for ``target``.
 
     The caller has asked for trust. Raises BackendUnavailable without a Python that has Triton, or for a
-    source that is none of Python's.
+    source that is not Python.
     """
     manifest, source = reproducer.manifest, reproducer.manifest.source
     if source is None or source.language != "python":
