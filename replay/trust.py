@@ -16,7 +16,8 @@ from pathlib import Path
 from kerncap import failure, log
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
-from kerncap.format.launch_range import digests_of, is_range
+from kerncap.format.folder import is_range
+from kerncap.format.launch_range import digests_of
 from kerncap.printable import visible
 from kerncap.replay import trusted_file
 

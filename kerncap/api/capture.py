@@ -26,7 +26,7 @@ from kerncap.capture.seal import SealedLaunch, Sealer
 from kerncap.capture.session_folder import Session
 from kerncap.capture.target import Target, TargetResult
 from kerncap.errors import CaptureError, KerncapError, UsageError
-from kerncap.format.launch_range import is_range
+from kerncap.format.folder import is_range
 from kerncap.format.private.command import without_secrets
 from kerncap.replay import trust
 from kerncap.report.capture_text import dormant_line

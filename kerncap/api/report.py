@@ -17,7 +17,7 @@ from kerncap.api.range_flow import inspect_range
 from kerncap.api.range_limits import range_limits
 from kerncap.errors import BackendUnavailable, KerncapError, UsageError
 from kerncap.format import LaunchRange, Reproducer
-from kerncap.format.launch_range import is_range
+from kerncap.format.folder import is_range
 from kerncap.format.private import Finding, Scrubber
 from kerncap.regular_file import read_regular
 from kerncap.report.html import Material, range_page, render

@@ -21,7 +21,7 @@ import kerncap
 from kerncap.errors import BackendUnavailable, FormatError, KerncapError
 from kerncap.format import LaunchRange, Reproducer
 from kerncap.format.archive import is_packed
-from kerncap.format.launch_range import is_range
+from kerncap.format.folder import is_range
 from kerncap.regular_file import open_regular
 
 PAGE = Path(kerncap.__file__).with_name("viewer") / "page.html"

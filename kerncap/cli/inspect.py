@@ -7,12 +7,10 @@ from pathlib import Path
 
 import click
 
-from kerncap.api.inspect import inspect
 from kerncap.cli.number_types import Offset
 from kerncap.cli.paths import PATH
 from kerncap.errors import UsageError
-from kerncap.format.launch_range import is_range
-from kerncap.report import inspect_text
+from kerncap.format.folder import is_range
 
 
 @click.command("inspect")
@@ -31,6 +29,9 @@ def command(reproducer: Path, verify: bool, at: tuple[int, ...], as_json: bool) 
     """
     if is_range(reproducer):
         return _range(reproducer, verify, at, as_json)
+    from kerncap.api.inspect import inspect
+    from kerncap.report import inspect_text
+
     document = inspect(reproducer, verify=verify, at=at)
     if as_json:
         # ASCII only: text out of a reproducer can't reach a terminal as control characters.

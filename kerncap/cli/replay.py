@@ -16,7 +16,7 @@ from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError
 from kerncap.exit_status import exit_status
-from kerncap.format.launch_range import is_range
+from kerncap.format.folder import is_range
 
 _STAGES = ("source", "ttir", "ttgir", "llir", "ptx", "cubin")
 _WORKING_COPY = ""  # --watch without a FILE

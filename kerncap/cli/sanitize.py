@@ -241,7 +241,7 @@ def _ttir(path: Path, options: Any, given: dict[str, Any]) -> Sequence[LaunchRep
 def _reproducer(path: Path, options: Any, given: dict[str, Any]) -> Sequence[LaunchReport]:
     from kerncap.api.sanitize import sanitize_reproducer
     from kerncap.api.sanitize.launch_range import sanitize_range
-    from kerncap.format.launch_range import is_range
+    from kerncap.format.folder import is_range
 
     judge = sanitize_range if is_range(path) else sanitize_reproducer
     return judge(path, options, target=given["target"], trusted=given["trust"], python=given["python"])

@@ -88,7 +88,7 @@ def command(
     from kerncap.replay import nursery
 
     with nursery.ahead() if pool is None else contextlib.nullcontext() as begun:  # while the rest is loaded
-        from kerncap.format.launch_range import is_range
+        from kerncap.format.folder import is_range
 
         if launch is not None or (len(repros) == 1 and is_range(repros[0])):
             return _range(repros, launch, intermediates, options, stages, as_json, pool)
@@ -130,7 +130,7 @@ def _range(
     from kerncap.api.range_candidate import verify_candidate
     from kerncap.api.range_replay import replay_range, verify_launch
     from kerncap.api.verify import VerifyOptions, parse_stages
-    from kerncap.format.launch_range import is_range
+    from kerncap.format.folder import is_range
     from kerncap.report import range_text, verdict_text
 
     asked = VerifyOptions(**options, stages=parse_stages(stages))

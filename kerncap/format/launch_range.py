@@ -10,10 +10,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from kerncap.errors import KerncapError, UsageError
+from kerncap.errors import UsageError
 from kerncap.format import schema
 from kerncap.format.chunk_reader import ChunkReader
 from kerncap.format.documents import decode_json, error_at
+from kerncap.format.manifest_file import check_format, check_manifest_digest, decode_manifest, format_of
 from kerncap.format.memory_index import STATES, MemoryIndex, decode_range
 from kerncap.format.names import (
     CHUNKS_PATH,
@@ -26,15 +27,7 @@ from kerncap.format.names import (
     manifest_of_launch,
     refuse_other_files,
 )
-from kerncap.format.reader import (
-    OpenedFolder,
-    Reproducer,
-    check_format,
-    check_manifest_digest,
-    decode_manifest,
-    format_of,
-    open_root,
-)
+from kerncap.format.reader import OpenedFolder, Reproducer
 from kerncap.format.sealed_folder import file_stem
 from kerncap.format.size_limits import MAX_INDEX_BYTES, MAX_MANIFEST_BYTES
 from kerncap.format.stored import check_digest, check_size, digest_file, open_file, read_file
@@ -172,22 +165,6 @@ class LaunchRange(OpenedFolder):
         digest = self.launches[0].manifest.memory.digest
         for launch, of_launch in zip(self.launches, found, strict=True):
             launch.share_memory(of_launch, ChunkReader(self.path, [chunks_fd], [size], of_launch, digest))
-
-
-def is_range(path: Path | str) -> bool:
-    """Whether the folder at ``path`` holds a range; what is damaged says so when it is opened."""
-    path = Path(path)
-    try:
-        root_fd = open_root(path)
-    except KerncapError:
-        return False
-    try:
-        data = read_file(path, root_fd, MANIFEST_PATH, MAX_MANIFEST_BYTES)
-        return format_of(data, path / MANIFEST_PATH) == schema.RANGE_FORMAT_NAME
-    except KerncapError:
-        return False
-    finally:
-        os.close(root_fd)
 
 
 def digests_of(path: Path) -> list[str]:

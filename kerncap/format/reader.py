@@ -7,26 +7,24 @@ names the file and the byte.
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
-import re
-import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-import msgspec
 import numpy as np
 
-from kerncap import failure, writable_by_others
+from kerncap import writable_by_others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
 from kerncap.format.checks_file import Checks, decode_checks, encode_checks
 from kerncap.format.chunk_reader import ChunkReader, Raw
 from kerncap.format.chunks import UNIT_BYTES
-from kerncap.format.documents import decode_json, error_at
+from kerncap.format.documents import error_at
+from kerncap.format.folder import open_root, replace_file
+from kerncap.format.manifest_file import check_manifest_digest, decode_manifest, format_of
 from kerncap.format.memory_index import STATES, ZERO_ROW, MemoryIndex, State
 from kerncap.format.names import (
     CHECKS_PATH,
@@ -36,7 +34,6 @@ from kerncap.format.names import (
     MANIFEST_PATH,
     Grammar,
     refuse_other_files,
-    unfinished_by,
 )
 from kerncap.format.positioned_write import write_parts
 from kerncap.format.sealed_folder import file_stem
@@ -56,17 +53,10 @@ from kerncap.format.stored import (
     read_file,
     require_digest,
 )
-from kerncap.format.validate import (
-    ManifestProblem,
-    stored_files,
-    validate,
-    version_message,
-)
+from kerncap.format.validate import stored_files
 from kerncap.printable import visible
-from kerncap.regular_file import open_regular
 
 Opened = TypeVar("Opened", bound="OpenedFolder")
-_UNFINISHED_S = 60.0  # after which a file that is being written is one that nobody writes any more
 
 
 class OpenedFolder:
@@ -344,37 +334,8 @@ class Reproducer(OpenedFolder):
         self.replace_file(self.checks_path, encode_checks(checks))
 
     def replace_file(self, name: str, data: bytes) -> None:
-        """Put a file beside the manifest in one step, durable; for what is found after sealing.
-
-        What a process that was killed at this left in the folder is removed.
-        """
-        self._remove_unfinished()
-        temporary = f".{name}.tmp-{os.getpid()}-{os.urandom(4).hex()}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        fd = os.open(temporary, flags, 0o644, dir_fd=self._root_fd)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(temporary, name, src_dir_fd=self._root_fd, dst_dir_fd=self._root_fd)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=self._root_fd)
-            raise
-        os.fsync(self._root_fd)
-
-    def _remove_unfinished(self) -> None:
-        now = time.time()
-        for name in os.listdir(self._root_fd):
-            pid = unfinished_by(name)
-            with contextlib.suppress(OSError):
-                # The number may be a living process's elsewhere, which writes for less than a minute.
-                old = (
-                    now - os.stat(name, dir_fd=self._root_fd, follow_symlinks=False).st_mtime > _UNFINISHED_S
-                )
-                if pid is not None and old and not os.path.exists(f"/proc/{pid}"):
-                    os.unlink(name, dir_fd=self._root_fd)
+        """Put a file beside the manifest in one step; for what is found after sealing."""
+        replace_file(self._root_fd, name, data)
 
     def others_may_change(self) -> tuple[Path, str] | None:
         """What of the folder others may change or exchange, and why; None if nothing. It is asked of the
@@ -440,75 +401,10 @@ class Reproducer(OpenedFolder):
                 raise error_at(data, self.path / MANIFEST_PATH, ("memory", f"{state}_bytes"), message)
 
 
-def open_root(path: Path) -> int:
-    """A descriptor of a reproducer's folder. Raises UsageError where there is no folder that can be read."""
-    try:
-        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise UsageError(f"{visible(path)}: no such reproducer; check the path") from None
-    except OSError as error:
-        if _is_zip(path):
-            message = f"{visible(path)}: packed; `kerncap unpack` gives the folder"
-            raise UsageError(message) from error
-        if error.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
-            message = f"{visible(path)}: not a reproducer folder; give the folder that has a manifest.json"
-            raise UsageError(message) from error
-        raise failure.about(path, error, "can't be read") from error
-
-
 def _folders_and_files(files: Sequence[str]) -> list[str]:
     """The folders that files lie in, then the files, each once."""
     folders = {str(above) for name in files for above in PurePosixPath(name).parents if str(above) != "."}
     return [*sorted(folders), *dict.fromkeys(files)]
-
-
-def decode_manifest(data: bytes, where: Path) -> schema.Manifest:
-    """The manifest in ``data``, all rules checked. Raises FormatError."""
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        raise format_error(where, error.start, "not UTF-8") from error
-    check_format(data, where, schema.FORMAT_NAME)
-    manifest: schema.Manifest = decode_json(data, where, schema.Manifest)
-    try:
-        validate(manifest)
-    except ManifestProblem as problem:
-        raise error_at(data, where, problem.steps, problem.message) from problem
-    return manifest
-
-
-def check_manifest_digest(path: Path, root_fd: int, found_sha256: str) -> None:
-    """Compare the SHA-256 of manifest.json with manifest.sha256. Raises FormatError."""
-    # A flipped byte inside a name or a number is still a valid manifest: only this tells.
-    where = path / MANIFEST_DIGEST_PATH
-    line = read_file(path, root_fd, MANIFEST_DIGEST_PATH, 256)
-    found = re.fullmatch(rb"([0-9a-f]{64})  manifest\.json\n", line)
-    if found is None:
-        raise format_error(where, 0, "not '<SHA-256>  manifest.json'")
-    expected = found[1].decode()
-    if expected != found_sha256:
-        message = f"damaged: SHA-256 is {found_sha256[:16]}…, {MANIFEST_DIGEST_PATH} says {expected[:16]}…"
-        raise format_error(path / MANIFEST_PATH, 0, message)
-
-
-class _VersionOnly(msgspec.Struct):
-    format: str
-    version: schema.Version
-
-
-def format_of(data: bytes, where: Path) -> str:
-    """The format that a manifest names. Raises FormatError for a major version that is not known."""
-    head = decode_json(data, where, _VersionOnly)
-    if head.version.major != schema.FORMAT_MAJOR:
-        raise error_at(data, where, ("version", "major"), version_message(head.version.major))
-    return str(head.format)
-
-
-def check_format(data: bytes, where: Path, expected: str) -> None:
-    """Look at format and version alone: of another version nothing else can be expected to fit."""
-    found = format_of(data, where)
-    if found != expected:
-        raise error_at(data, where, ("format",), f"format {found!r}; expected {expected!r}")
 
 
 def _what_is_inside(folder: Path) -> str:
@@ -518,12 +414,3 @@ def _what_is_inside(folder: Path) -> str:
         return "; this folder is not a reproducer"
     shown = ", ".join(visible(name) for name in inside[:5])
     return f"; this folder holds reproducers: {shown}{', …' if len(inside) > 5 else ''}"
-
-
-def _is_zip(path: Path) -> bool:
-    """Whether this begins as an archive does; a FIFO or a device is not read."""
-    try:
-        with open_regular(path) as file:
-            return file.read(4) == b"PK\3\4"
-    except (KerncapError, OSError):
-        return False

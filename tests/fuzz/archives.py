@@ -18,7 +18,8 @@ from typing import Any
 from kerncap.errors import FormatError, KerncapError
 from kerncap.format import Reproducer
 from kerncap.format.archive import unpack, write_archive
-from kerncap.format.launch_range import LaunchRange, is_range
+from kerncap.format.folder import is_range
+from kerncap.format.launch_range import LaunchRange
 from tests.fuzz.mutate import GOLDEN, GOLDENS, mutate
 
 NAMES = (

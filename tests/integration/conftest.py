@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kerncap.format.launch_range import is_range
+from kerncap.format.folder import is_range
 from kerncap.report.documents import DOCUMENTS
 from tests.integration import forked_commands
 from tests.unit.schemas.strict import check

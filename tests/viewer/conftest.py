@@ -14,7 +14,7 @@ import pytest
 from kerncap.api.view import PAGE
 from kerncap.format import LaunchRange, Reproducer
 from kerncap.format.archive import write_archive
-from kerncap.format.launch_range import is_range
+from kerncap.format.folder import is_range
 from kerncap.format.reader import OpenedFolder
 from tests.chromium import chromium
 

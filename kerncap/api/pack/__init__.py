@@ -13,7 +13,7 @@ from kerncap.api.pack.shareable import shareable
 from kerncap.errors import UsageError
 from kerncap.format import LaunchRange, Reproducer
 from kerncap.format.archive import Packed, Unviewed, archive_bytes, packed_files, unpack, write_archive
-from kerncap.format.launch_range import is_range
+from kerncap.format.folder import is_range
 from kerncap.format.reader import OpenedFolder
 from kerncap.time_left import TimeLeft
 

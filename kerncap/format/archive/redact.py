@@ -17,6 +17,7 @@ from kerncap.format.archive.final_name import place
 from kerncap.format.checks_file import Checks
 from kerncap.format.documents import canonical_json
 from kerncap.format.launch_range import LaunchRange
+from kerncap.format.manifest_file import decode_manifest
 from kerncap.format.names import (
     CHECKS_PATH,
     CHUNKS_PATH,
@@ -29,7 +30,7 @@ from kerncap.format.names import (
 )
 from kerncap.format.private import KEPT, Scrubber
 from kerncap.format.private.manifest_facts import look_at_facts, scrub_facts
-from kerncap.format.reader import OpenedFolder, Reproducer, decode_manifest
+from kerncap.format.reader import OpenedFolder, Reproducer
 from kerncap.format.readme import render, render_range
 from kerncap.format.validate import stored_files
 from kerncap.format.write_set import WriteSet

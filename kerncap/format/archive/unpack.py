@@ -29,6 +29,7 @@ from kerncap.format.launch_range import (
     decode_range_manifest,
     files_of_range,
 )
+from kerncap.format.manifest_file import decode_manifest, format_of
 from kerncap.format.names import (
     CHECKS_PATH,
     MANIFEST_DIGEST_PATH,
@@ -39,7 +40,7 @@ from kerncap.format.names import (
     is_write_set,
     not_a_write_set,
 )
-from kerncap.format.reader import OpenedFolder, Reproducer, decode_manifest, format_of
+from kerncap.format.reader import OpenedFolder, Reproducer
 from kerncap.format.size_limits import MAX_CHECKS_BYTES, MAX_MANIFEST_BYTES
 from kerncap.format.stored import check_digest, format_error, path_problem
 from kerncap.format.validate import stored_files

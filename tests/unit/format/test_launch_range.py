@@ -15,7 +15,7 @@ import pytest
 from kerncap.errors import FormatError, UsageError
 from kerncap.format import LaunchRange, Reproducer, WriteSet, schema
 from kerncap.format.documents import canonical_json
-from kerncap.format.launch_range import is_range
+from kerncap.format.folder import is_range
 from kerncap.format.memory_index import STATES
 from kerncap.format.range_writer import slice_launch, write_range
 from tests.golden.contents import CHUNK, RANGE_MISSING, RANGE_POSITIONS, range_contents
