@@ -1,5 +1,5 @@
-"""kerncap in pytest: reproducers as tests (``--kerncap``), and Triton launches of tests under the sanitizer
-(``--kerncap-sanitize``).
+"""kerncap in pytest: reproducers as tests (``--kerncap``), Triton launches of tests under the sanitizer
+(``--kerncap-sanitize``), and reproducers of what failed tests launched (``--kerncap-on-failure``).
 
 Without these options it costs the import of these files.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import pytest
 
-from kerncap.testing import corpus, sanitizing
+from kerncap.testing import corpus, on_failure, sanitizing
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kerncap", "kerncap: GPU kernel launches")
     corpus.add_options(group)
     sanitizing.add_options(group)
+    on_failure.add_options(group)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -23,5 +24,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    on_failure.configure(config)
     corpus.configure(config)
     sanitizing.configure(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    return on_failure.main(config)

@@ -45,6 +45,28 @@ def document(
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
+def joined(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One document of what several processes found; the same finding once, with all its occurrences.
+
+    What only the baseline has is absent only if no process found it.
+    """
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for document in documents:
+        for result in document["runs"][0]["results"]:
+            key = (result["partialFingerprints"][NAME], result["level"])
+            same = found.get(key)
+            if same is None or (_is_absent(same) and not _is_absent(result)):
+                found[key] = dict(result)
+            elif not _is_absent(result) and "occurrenceCount" in same:
+                same["occurrenceCount"] += result["occurrenceCount"]
+    run = {**documents[0]["runs"][0], "results": list(found.values())}
+    return {**documents[0], "runs": [run]}
+
+
+def _is_absent(result: dict[str, Any]) -> bool:
+    return result.get("baselineState") == "absent"
+
+
 def _result(report: LaunchReport, cause: Cause, fingerprint: str) -> dict[str, Any]:
     finding = cause.finding
     grid = ", ".join(str(n) for n in report.grid)

@@ -5,6 +5,7 @@ Kernels on CPU tensors are carried out by kerncap: the tests need no GPU, and no
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,14 @@ from kerncap.testing.corpus import STRICT
 
 if TYPE_CHECKING:
     from kerncap.api.sanitize.this_process import SanitizedHere
+    from kerncap.sanitizer.findings import LaunchReport
 
 ALL = "all"
 NAME = "kerncap-sanitize"
+SARIF_NAME = "kerncap-sarif"
 BASELINE = "--kerncap-baseline"
+SARIF = "--kerncap-sarif"
+_SAID = "kerncap_sarif"  # by a worker of xdist to its controller
 
 
 class SanitizeWarning(pytest.PytestWarning):
@@ -48,24 +53,64 @@ def add_options(group: pytest.OptionGroup) -> None:
         metavar="FILE",
         help="SARIF that kerncap sanitize wrote: findings in it are known and fail no test",
     )
+    group.addoption(
+        SARIF,
+        default=None,
+        metavar="FILE",
+        help="write the findings of --kerncap-sanitize as SARIF, which code hosts show at the lines",
+    )
 
 
 def configure(config: pytest.Config) -> None:
     checks = config.getoption("--kerncap-sanitize")
+    sarif = config.getoption(SARIF)
+    if sarif is not None and checks is None:
+        raise pytest.UsageError(f"{SARIF} {sarif}: there is nothing to write without --kerncap-sanitize")
+    if sarif is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SarifFile(Path(config.invocation_params.dir, sarif)), SARIF_NAME)
     if checks is not None:
         plugin = Sanitizing(
             checks,
             config.getoption("--kerncap-sanitize-bounds"),
             bool(config.getoption(STRICT)),
             config.getoption(BASELINE),
+            sarif is not None,
         )
         config.pluginmanager.register(plugin, NAME)
+
+
+class SarifFile:
+    """Writes what this process, or the workers of xdist, found."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._documents: list[dict[str, Any]] = []
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        said = getattr(node, "workeroutput", {}).get(_SAID)  # a worker that crashed says nothing
+        if said is not None:
+            self._documents.append(json.loads(said))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        from kerncap import whole_files
+        from kerncap.errors import KerncapError
+        from kerncap.report import sanitize_sarif
+
+        here = session.config.pluginmanager.get_plugin(NAME)
+        assert isinstance(here, Sanitizing)
+        documents = self._documents or [here.sarif()]
+        try:
+            whole_files.write(self._path, json.dumps(sanitize_sarif.joined(documents), indent=2) + "\n")
+        except KerncapError as error:
+            raise pytest.UsageError(f"{SARIF} {error}") from error
 
 
 class Sanitizing:
     """Registered with the option only."""
 
-    def __init__(self, checks: str, bounds: Any, strict: bool, baseline: str | None) -> None:
+    def __init__(self, checks: str, bounds: Any, strict: bool, baseline: str | None, keeps: bool) -> None:
         from kerncap.api.sanitize.this_process import SanitizedHere
         from kerncap.errors import KerncapError
         from kerncap.sanitizer.analysis import Options
@@ -83,6 +128,7 @@ class Sanitizing:
         except KerncapError as error:
             raise pytest.UsageError(f"--kerncap-sanitize: {error}") from error
         self._strict = strict
+        self._kept: list[LaunchReport] | None = [] if keeps else None
         self._baseline = None
         if baseline is not None:
             from kerncap.report import sanitize_baseline
@@ -100,6 +146,16 @@ class Sanitizing:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
         return (yield from self._judged(item, "teardown"))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._kept is not None and hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[_SAID] = json.dumps(self.sarif())
+
+    def sarif(self) -> dict[str, Any]:
+        """What was found so far."""
+        from kerncap.report import sanitize_sarif
+
+        return sanitize_sarif.document(self._kept or (), baseline=self._baseline)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self._here.launches:  # under xdist the workers have them
@@ -128,6 +184,8 @@ class Sanitizing:
         from kerncap.report.sanitize_baseline import counts_of_run
 
         reports = self._here.take()
+        if self._kept is not None:
+            self._kept += reports
         for report in reports:
             for note in report.notes:
                 if note.startswith(NOT_SANITISED):  # nobody may take silence for a proof
