@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,21 +13,18 @@ from kerncap.sanitizer.concrete.run import Limits
 from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.field_arithmetic import PRIMES, SMALLEST_Q
 from kerncap.sanitizer.equality.numbers import NotModelled, irrational, named
-from kerncap.sanitizer.equality.runs import (
-    Budget,
-    CannotRun,
-    Kernel,
-    Ran,
+from kerncap.sanitizer.equality.results import (
     check_types,
+    integers_stored,
     integers_that_differ,
     pairs,
-    run,
-    varying,
     written,
 )
+from kerncap.sanitizer.equality.runs import Budget, CannotRun, Kernel, Ran, run, varying
 from kerncap.sanitizer.equality.runs import constants as constants_of
 from kerncap.sanitizer.equality.runs import makers as makers_of
 from kerncap.sanitizer.equality.runs import scalars as scalars_of
+from kerncap.sanitizer.equality.sample import Cost, Sample, cost_of, is_too_large, take
 from kerncap.sanitizer.equality.witness import Witness, search
 
 # "Wrong with a probability of at most 2^-60".
@@ -35,17 +32,20 @@ CONFIDENCE_BITS = 60
 _MOST_TRIALS = 12
 _MOST_CHOICES = 8  # more comparisons than any number of draws decides
 _MOST_DRAWS = 2000
-_MOST_WORK = 4_000_000_000  # operations on elements
 _SEED = 0x6B65726E
 LIMITS = Limits(element_operations=4_000_000_000, seconds=300.0)
 
 
 @dataclass
 class Proof:
-    """``equal``: True, False with a witness, or None with the reason."""
+    """``equal``: True, False with a witness, or None with the reason.
+
+    ``sample``: what was run of launches that are too large, which were equal in it if there is no witness.
+    """
 
     equal: bool | None
     reason: str = ""
+    sample: Sample | None = None
     witness: Witness | None = None
     trials: int = 0
     passed_scalars: bool = False  # only for the floats that are passed
@@ -57,9 +57,16 @@ class Proof:
 def prove(first: Kernel, second: Kernel, *, limits: Limits = LIMITS, seed: int = _SEED) -> Proof:
     """Whether two launches leave the same in memory, for all float inputs of these sizes.
 
-    ``limits``: seconds of all runs together, operations of each.
+    ``limits``: of all runs together. Launches that need more are run in part, which never proves them equal.
     """
     budget = Budget(limits)
+    costs = _costs(first, second, budget, seed)
+    if costs is not None and is_too_large((first, second), costs, limits):
+        return _of_sample(first, second, costs, budget, seed)
+    return _proof(first, second, budget, seed)
+
+
+def _proof(first: Kernel, second: Kernel, budget: Budget, seed: int) -> Proof:
     try:
         scalars = scalars_of(first, second)
         constants = [*constants_of(first), *constants_of(second), *scalars.values()]
@@ -73,6 +80,33 @@ def prove(first: Kernel, second: Kernel, *, limits: Limits = LIMITS, seed: int =
         return Proof(None, str(reason))
     if found.equal is None and near:
         found.reason += f"; {near}"
+    return found
+
+
+def _costs(first: Kernel, second: Kernel, budget: Budget, seed: int) -> list[Cost] | None:
+    """Of a program of each; None if that is not known, which the proof then says why."""
+    if max(one.launch.program_count for one in (first, second)) == 1:
+        return None
+    try:
+        numbers = Field(PRIMES[0], seed, [*constants_of(first), *constants_of(second)])
+        found = [cost_of(one, numbers, budget) for one in (first, second)]
+    except (CannotRun, NotModelled):
+        return None
+    known = [one for one in found if one is not None]
+    return known if len(known) == len(found) else None
+
+
+def _of_sample(first: Kernel, second: Kernel, costs: list[Cost], budget: Budget, seed: int) -> Proof:
+    large = "too large to run whole"
+    try:
+        sample = take(first, second, costs, budget, seed)
+    except (CannotRun, NotModelled) as reason:
+        return Proof(None, f"{large}, and a sample is not possible: {reason}")
+    found = _proof(*sample.kernels, budget, seed)
+    if found.equal:
+        return replace(found, equal=None, reason=f"{large}; equal in a sample", sample=sample)
+    if found.equal is None:
+        found.reason = f"{large}; of a sample: {found.reason}"
     return found
 
 
@@ -126,7 +160,7 @@ def _tried(
         choices, signs = sum(one.choices for one in degrees), sum(one.signs for one in degrees)
         # The most of all draws: some run what others only could have run.
         hangs = _HangsOn(max(hangs.choices, choices), max(hangs.signs, signs), len(pivots))
-        needed, why = _needed(a, b, hangs, fields)
+        needed, why = _needed(a, b, hangs, fields, budget.most)
         if why:
             return Proof(None, why, trials=done + 1)
         if done >= needed:
@@ -195,7 +229,7 @@ class _HangsOn(NamedTuple):
         return ordered * (1 - (1 - squares) ** fields if fields else squares**2) if self.signs else ordered
 
 
-def _needed(a: Ran, b: Ran, hangs: _HangsOn, fields: int) -> tuple[int, str]:
+def _needed(a: Ran, b: Ran, hangs: _HangsOn, fields: int, most_work: int) -> tuple[int, str]:
     """Draws; or why they can't be enough.
 
     Each is wrong with a probability of at most the degree over the size of the field, of both fields if one
@@ -211,7 +245,7 @@ def _needed(a: Ran, b: Ran, hangs: _HangsOn, fields: int) -> tuple[int, str]:
         if shown * _MOST_DRAWS < CONFIDENCE_BITS * math.log(2.0):
             return 0, "its results hang on too many comparisons and roots for a proof"
         needed = math.ceil(CONFIDENCE_BITS / -math.log2(1 - shown * (1 - 2.0**-bits)))
-    if needed * (a.work + b.work) > _MOST_WORK:
+    if needed * (a.work + b.work) > most_work:
         return 0, f"it takes {needed} draws, which is too much work at this size"
     return needed, ""
 
@@ -237,9 +271,7 @@ def _compared(first: Kernel, second: Kernel, a: Ran, b: Ran, numbers: Field) -> 
             where = f"{many:,} of {len(places):,} elements of {held.name}, first {at}"
             return f"exact arithmetic gives other values for {where}", count, fields
         count += len(places)
-    changed = a.plan.memory.changed()
-    stored = sum(len(after) for one, _ in same for _, _, after in changed.get(one, []))
-    return "", count + stored, fields
+    return "", count + sum(len(places) for _, places in integers_stored(a, b, same)), fields
 
 
 # --- what goes in and what is said --------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from kerncap.sanitizer.concrete import formats
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.run import Limits, Outcome, Track, evaluate
 from kerncap.sanitizer.equality.float_memory import FloatMemory
-from kerncap.sanitizer.equality.numbers import Array, Ints, NotModelled, Numbers, named
+from kerncap.sanitizer.equality.numbers import Array, Bools, Ints, NotModelled, Numbers, named
 from kerncap.sanitizer.equality.operations import ExactPlan
 from kerncap.sanitizer.equality.plan_values import in_type
 from kerncap.sanitizer.equality.ptx import code
@@ -31,17 +31,38 @@ from kerncap.sanitizer.ttir.ir import Dense, FloatType, Module, walk
 
 
 @dataclass(frozen=True)
+class Part:
+    """Of a launch, the programs that run, and by storage what is compared of it, in cells of some bytes."""
+
+    programs: Ints
+    counted: Mapping[int, Bools]
+    cell: int
+
+    def counts(self, storage: int, bytes_: Ints) -> Bools:
+        """Whether what is at these byte offsets is compared."""
+        held = self.counted.get(storage)
+        return np.zeros(len(bytes_), np.bool_) if held is None else held[bytes_ // self.cell]
+
+
+@dataclass(frozen=True)
 class Kernel:
     """Launches with one list of storages, read.
 
     ``names``: of the storages; those of one name in two kernels hold the same before.
     ``results``: the same of what they hold after, which is compared.
+    ``part``: of its only launch what is run, if it is not run whole.
     """
 
     launches: tuple[Launch, ...]
     modules: tuple[Module | code.Module, ...]
     names: tuple[str, ...]
     results: tuple[str, ...]
+    part: Part | None = None
+
+    @property
+    def programs(self) -> Ints | None:
+        """That run, in their order; None: all."""
+        return None if self.part is None else self.part.programs
 
     @property
     def launch(self) -> Launch:
@@ -119,6 +140,7 @@ class Budget:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self.most = limits.element_operations
         self._end = time.thread_time() + limits.seconds
 
     def left(self) -> Limits:
@@ -131,10 +153,14 @@ class Budget:
 
 @dataclass
 class Ran:
-    """``plan``: of the last launch, with what all left; ``work``: operations on elements."""
+    """``plan``: of the last launch, with what all left; ``work``: operations on elements.
+
+    ``part``: what was run, if not all.
+    """
 
     plan: ExactPlan | PtxRun
     work: int
+    part: Part | None = None
 
     @property
     def floats(self) -> FloatMemory:
@@ -142,7 +168,10 @@ class Ran:
 
 
 def run(kernel: Kernel, numbers: Numbers, budget: Budget, filler: Array | None = None) -> Ran:
-    """All programs. ``filler``: in lanes that a load leaves out, instead of zero. Raises CannotRun."""
+    """All programs, or those of its part. Raises CannotRun.
+
+    ``filler``: in lanes that a load leaves out, instead of zero.
+    """
     plan: ExactPlan | PtxRun | None = None
     work = 0
     for launch, module in zip(kernel.launches, kernel.modules, strict=True):
@@ -153,9 +182,9 @@ def run(kernel: Kernel, numbers: Numbers, budget: Budget, filler: Array | None =
         if isinstance(plan, PtxRun):
             raise NotModelled("launches of CUDA and of Triton, one after another")
         plan = ExactPlan(module, module.kernel, launch, numbers, kernel.names, filler, plan)
-        work += _evaluated(launch, module, plan.memory, budget, plan).element_operations
+        work += _evaluated(launch, module, plan.memory, budget, plan, kernel.programs).element_operations
     assert plan is not None
-    return Ran(plan, work)
+    return Ran(plan, work, kernel.part)
 
 
 def _ptx(
@@ -188,13 +217,19 @@ def _ended(plan: PtxRun, budget: Budget) -> int:
 
 
 def _evaluated(
-    launch: Launch, module: Module, memory: Memory, budget: Budget, plan: ExactPlan | None = None
+    launch: Launch,
+    module: Module,
+    memory: Memory,
+    budget: Budget,
+    plan: ExactPlan | None,
+    programs: Ints | None,
 ) -> Outcome:
     outcome = evaluate(
         module,
         module.kernel,
         launch,
         memory,
+        programs=programs,
         limits=budget.left(),
         track=Track(left_out=False),
         plan=plan,
@@ -239,7 +274,7 @@ def run_in_own_types(kernel: Kernel, numbers: Numbers, like: FloatMemory, budget
             continue
         launch = replace(launch, contents=contents)
         memory = Memory(launch, memory)
-        _evaluated(launch, module, memory, budget)
+        _evaluated(launch, module, memory, budget, None, kernel.programs)
     if plan is not None:
         return Left(plan.memory, plan.floats)
     assert memory is not None
@@ -271,59 +306,3 @@ class _Drawn:
 
     def unwritten(self, storage: int) -> Unwritten | None:
         return None
-
-
-def pairs(first: Kernel, second: Kernel) -> list[tuple[int, int]]:
-    """Storages whose contents are compared at the end."""
-    return _of_one_name(first.results, second.results)
-
-
-def _of_one_name(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
-    there = {name: index for index, name in enumerate(second)}
-    return [(index, there[name]) for index, name in enumerate(first) if name in there]
-
-
-def check_types(first: Kernel, second: Kernel, a: Ran, b: Ran) -> None:
-    """Raise NotModelled if two kernels take the same memory for elements of two types."""
-    for one, other in {*_of_one_name(first.names, second.names), *pairs(first, second)}:
-        held, against = a.floats.storages.get(one), b.floats.storages.get(other)
-        mixed = one in a.floats.integers and against or other in b.floats.integers and held
-        if mixed or held and against and held.element != against.element:
-            raise NotModelled(f"they take {first.names[one]} for different types")
-
-
-def written(a: Ran, b: Ran, pair: tuple[int, int]) -> Ints:
-    """Elements of a storage that either stored floats to; both take it for one type."""
-    flags = [
-        ran.floats.storages[index].written
-        for ran, index in zip((a, b), pair, strict=True)
-        if index in ran.floats.storages
-    ]
-    return np.flatnonzero(np.logical_or.reduce(flags)) if flags else np.zeros(0, dtype=np.int64)
-
-
-def integers_that_differ(
-    a: Ran, b: Ran, same: Sequence[tuple[int, int]]
-) -> Iterator[tuple[tuple[int, int], int]]:
-    """Storages, and the first byte, where what was stored of integers differs."""
-    changed = [ran.plan.memory.changed() for ran in (a, b)]
-    for pair in same:
-        runs = {
-            (start, start + len(after))
-            for stored, index in zip(changed, pair, strict=True)
-            for start, _, after in stored.get(index, [])
-        }
-        for start, end in sorted(runs):
-            here, there = (
-                _bytes(ran.plan.memory, index, start, end) for ran, index in zip((a, b), pair, strict=True)
-            )
-            unlike = np.flatnonzero(here != there)
-            if unlike.size:
-                yield pair, start + int(unlike[0])
-                break
-
-
-def _bytes(memory: Memory, storage: int, start: int, end: int) -> Bytes:
-    held = memory.storage(storage)
-    held.need(np.arange(start, end, dtype=np.int64), 1)
-    return held.bytes[start:end]

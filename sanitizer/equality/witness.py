@@ -10,18 +10,8 @@ import numpy.typing as npt
 
 from kerncap.sanitizer.equality.numbers import Bools, Ints
 from kerncap.sanitizer.equality.readable_inputs import INPUTS, Reals, beside
-from kerncap.sanitizer.equality.runs import (
-    Budget,
-    Kernel,
-    Left,
-    Ran,
-    check_types,
-    integers_that_differ,
-    pairs,
-    run,
-    run_in_own_types,
-    written,
-)
+from kerncap.sanitizer.equality.results import check_types, integers_that_differ, pairs, written
+from kerncap.sanitizer.equality.runs import Budget, Kernel, Left, Ran, run, run_in_own_types
 from kerncap.sanitizer.launch import TensorArgument
 
 Floats = npt.NDArray[np.float64]

@@ -74,7 +74,7 @@ class ProveResult:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        seen = self.proof.witness
+        seen, sample = self.proof.witness, self.proof.sample
         return {
             "result": self.words.result,
             "reasons": self.words.reasons,
@@ -90,6 +90,9 @@ class ProveResult:
                 "inputs": seen.inputs, "tensor": seen.tensor, "element": seen.element,
                 "values": [f"{one:.17g}" for one in (seen.first, seen.second)],
             },
+            "sample": None if sample is None else [
+                {"run": some, "programs": every} for some, every in sample.programs
+            ],
             "elements": self.proof.elements,
             "draws": self.proof.trials,
         }  # fmt: skip

@@ -23,7 +23,7 @@ def said(proof: Proof, first: str, second: str) -> ProofWords:
     """``first``, ``second``: what the two kernels are called."""
     from kerncap.sanitizer.equality.proof import CONFIDENCE_BITS
 
-    if proof.equal is None:
+    if proof.equal is None and proof.sample is None:
         return ProofWords("undecided", [f"not proved: {proof.reason}"])
     if proof.witness is not None:
         seen = proof.witness
@@ -35,15 +35,25 @@ def said(proof: Proof, first: str, second: str) -> ProofWords:
             ],
         )
     scalars = ", for the floats that are passed" if proof.passed_scalars else ""
-    shown = (
-        f"PROVED equal over the reals, for all float values{scalars}, at these sizes and these integer "
+    claim = (
+        f"equal over the reals, for all float values{scalars}, at these sizes and these integer "
         f"contents; wrong with probability at most 2^-{CONFIDENCE_BITS} ({proof.elements:,} elements, "
         f"{proof.trials} draws)"
     )
-    left_out = [
+    not_shown = [
         f"what is left in {tensor}, stored to only by {(first, second)[side]}"
         for side, tensor in proof.only_one
     ]
+    not_shown += [f"assumed: {one}" for one in proof.assumptions]
+    if proof.sample is None:
+        return ProofWords("pass", shown=[f"PROVED {claim}"], not_shown=not_shown)
+    (some, every), (others, all_others) = proof.sample.programs
+    which = (
+        f"what {some:,} of {every:,} programs of {first} and {others:,} of {all_others:,} of {second} store"
+    )
     return ProofWords(
-        "pass", shown=[shown], not_shown=[*left_out, *(f"assumed: {one}" for one in proof.assumptions)]
+        "undecided",
+        [f"not proved: {proof.reason}"],
+        [f"in a sample, {which}: {claim}"],
+        ["that the other programs store the same", *not_shown],
     )

@@ -139,6 +139,13 @@ class Witness(Part, frozen=True, kw_only=True):
     values: Annotated[tuple[str, str], says("Of a, of b.")]
 
 
+class SampledLaunch(Part, frozen=True, kw_only=True):
+    """A launch of which only some programs were run."""
+
+    run: Annotated[Count, says("Programs that were run.")]
+    programs: Annotated[Count, says("All of the launch.")]
+
+
 class ProveDocument(Document, frozen=True, kw_only=True):
     """Whether two kernels leave the same in memory for all float values."""
 
@@ -155,6 +162,10 @@ class ProveDocument(Document, frozen=True, kw_only=True):
     shown: Names
     not_shown: Annotated[Names, says("What is assumed, and what was not compared.")]
     witness: Witness | None
+    sample: Annotated[
+        tuple[SampledLaunch, SampledLaunch] | None,
+        says("Of a, of b, if they are too large to run whole and equal in a sample, which proves nothing."),
+    ]
     elements: Annotated[Count, says("Elements that were compared.")]
     draws: Annotated[Count, says("Runs on random elements of fields.")]
 
