@@ -1,12 +1,13 @@
 """Two kernels that were captured apart: which of their tensors are the same memory, which floats one number.
 
-By name; by what the user says; and where names differ, by equal contents or the only size that fits. Integers
-have to agree, or are those of the first: then both run on the same.
+By name, or by position if a kernel's arguments have none; by what the user says; and where names differ, by
+equal contents or the only size that fits. Integers have to agree, or are the first's: both run on them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -64,7 +65,9 @@ def match(
     """
     here, there = _named(first_launches), _named(second_launches)
     first, second = first_launches[0], second_launches[0]
-    pairs = _by_name(here, there, given, labels)
+    nameless = next((label for label, one in zip(labels, (here, there), strict=True) if _nameless(one)), "")
+    in_order = bool(nameless) and len(here) == len(there)
+    pairs = _by_name(here, there, given, labels, in_order=in_order)
     pairs |= _by_memory(first, second, here, there, pairs)
     tensors = [(here[x], there[y]) for x, y in pairs.items()]
     same_storage = _storages(first, second, tensors, labels)
@@ -96,15 +99,23 @@ def match(
         for index, name in enumerate(storage_names(second))
     )
     notes = [
-        f"{name} holds other integers in {labels[1]}: both ran on those of {labels[0]}"
-        for name in _other_integers(first, second, tensors)
+        f"{one.name} holds other {'integers' if one.dtype else 'contents'} in {labels[1]}: both ran on those "
+        f"of {labels[0]}"
+        for one in _other_integers(first, second, tensors)
     ]
+    if in_order:
+        notes.append(f"arguments in the same position are the same: {nameless} has no names for its own")
     results, more = _results(first, second, here, there, left or {}, names, labels)
     return Matched(renamed, names, results, [(x, y) for x, y in pairs.items() if x != y], [*notes, *more])
 
 
 def _named(launches: Launches) -> dict[str, Argument]:
     return {one.name: one for launch in launches for one in launch.arguments}
+
+
+def _nameless(named: Iterable[str]) -> bool:
+    """Whether arguments have only numbers, as those of CUDA do if neither name nor source says more."""
+    return all(re.fullmatch(r"arg\d+", name) for name in named)
 
 
 def _results(
@@ -143,10 +154,16 @@ def _by_name(
     there: Mapping[str, Argument],
     given: Mapping[str, str],
     labels: tuple[str, str],
+    *,
+    in_order: bool,
 ) -> dict[str, str]:
+    """``in_order``: by position instead."""
     _check_known(here, there, given, labels, "--same")
-    alike = {name: name for name in here if name in there and name not in given.values()}
-    return {**{x: y for x, y in alike.items() if x not in given}, **given}
+    alike = (
+        dict(zip(here, there, strict=True)) if in_order else {name: name for name in here if name in there}
+    )
+    taken = set(given.values())
+    return {**{x: y for x, y in alike.items() if x not in given and y not in taken}, **given}
 
 
 def _check_known(
@@ -221,7 +238,7 @@ def _storages(
         if x is None or y is None:
             continue
         a, b = _layout(first, x), _layout(second, y)
-        if a != b:
+        if a[1:] != b[1:] or x.dtype != y.dtype and x.dtype and y.dtype:
             raise UsageError(
                 f"{one.name}: it is {_words(x, a)} in {labels[0]} and {_words(y, b)} in {labels[1]}; capture "
                 "both with the same shapes"
@@ -235,14 +252,14 @@ def _storages(
 
 
 def _layout(launch: Launch, one: TensorArgument) -> tuple[str, int, int]:
-    """Type, bytes of its memory, byte of its first element in it."""
+    """Type (nothing if it is not known), bytes of its memory, byte of its first element in it."""
     storage = launch.storages[one.storage]
     return one.dtype, storage.size_bytes, one.address - storage.address
 
 
 def _words(one: TensorArgument, layout: tuple[str, int, int]) -> str:
     dtype, size, offset = layout
-    return f"{dtype}[{', '.join(map(str, one.shape))}] at byte {offset:,} of {size:,}"
+    return f"{dtype or 'bytes'}[{', '.join(map(str, one.shape))}] at byte {offset:,} of {size:,}"
 
 
 def _renamed(one: Argument, back: Mapping[str, str], taken: Mapping[str, Argument], label: str) -> Argument:
@@ -256,14 +273,15 @@ def _other(name: str, taken: Iterable[str], label: str) -> str:
 
 def _other_integers(
     first: Launch, second: Launch, pairs: Iterable[tuple[Argument, Argument]]
-) -> Iterable[str]:
+) -> Iterable[TensorArgument]:
+    """Those that may hold integers, and hold others."""
     for one, other in pairs:
         x, y = _tensor(one), _tensor(other)
         if x is None or y is None or x.dtype.startswith(_FLOATS):
             continue
         a, b = first.contents.read(x.storage), second.contents.read(y.storage)
         if a is not None and b is not None and (a.whole() != b.whole()).any():
-            yield x.name
+            yield x
 
 
 class _OfFirst:

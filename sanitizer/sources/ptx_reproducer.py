@@ -69,16 +69,16 @@ def ptx_launch(reproducer: Reproducer, text: str, entry: str, maker: str) -> Ptx
 
 
 def _typed(one: Argument, storages: Sequence[Storage], manifest: schema.Manifest) -> Argument:
-    """A pointer to float4 and the like, whose type has no name in torch, as one to its elements."""
+    """A pointer into memory as a tensor: of the elements of float4 and the like, or of no known type."""
     if not isinstance(one, PointerArgument):
         return one
     pointee = next(
         (each.value.dtype for each in manifest.arguments
          if each.name == one.name and isinstance(each.value, schema.PointerValue)), "",
     )  # fmt: skip
-    dtype, size = _ELEMENTS.get(_VECTOR.sub("", pointee), ("", 0))
+    dtype, size = _ELEMENTS.get(_VECTOR.sub("", pointee), ("", 1))
     for number, held in enumerate(storages):
-        if dtype and held.address <= one.address < held.address + held.size_bytes:
+        if held.address <= one.address < held.address + held.size_bytes:
             shape = ((held.address + held.size_bytes - one.address) // size,)
             return TensorArgument(one.name, number, one.address, dtype, size, shape, (1,))
     return one

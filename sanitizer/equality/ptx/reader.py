@@ -21,6 +21,8 @@ from kerncap.sanitizer.equality.ptx.code import (
 )
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+# Has no semicolon: what follows it is an instruction. nvcc's -lineinfo puts one before most.
+_LINE = re.compile(r"^[ \t]*\.loc\b[^\n]*", re.MULTILINE)
 _NAME = r"[A-Za-z_$%][\w$]*"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<float>0[fF][0-9a-fA-F]{{8}}|0[dD][0-9a-fA-F]{{16}})|(?P<number>-?0[xX][0-9a-fA-F]+U?|-?\d+U?)"
@@ -52,7 +54,7 @@ def read(text: str, entry: str) -> Module:
     """Raises NotModelled for what is no PTX, and for a kernel that is not in it."""
     if len(text) > MOST_BYTES:
         raise NotModelled(f"PTX of more than {MOST_BYTES >> 20} MiB")
-    text = _COMMENT.sub(" ", text)
+    text = _LINE.sub(" ", _COMMENT.sub(" ", text))
     found = re.search(rf"\.entry\s+{re.escape(entry)}(?![\w$])", text)
     if found is None:
         raise NotModelled(f"PTX without the kernel {entry}")
@@ -182,6 +184,8 @@ class _Body:
                 self._scopes[-1][one.name] = f"{one.name}@{self._count}"
         elif text.startswith((".shared", ".extern")):
             self.shared += _variables(text, "shared")
+        elif not text.startswith((".reg", ".param", ".local", ".pragma")):
+            raise NotModelled(f"the directive {text[:40]}")
 
     def _renamed(self, name: str) -> str:
         for scope in reversed(self._scopes):

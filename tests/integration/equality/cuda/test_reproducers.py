@@ -83,6 +83,22 @@ def test_floats_are_known_by_the_instructions_that_access_them(tmp_path: Path) -
     assert prove(path, same).words.result == "pass"
 
 
+def test_arguments_without_names_are_matched_by_their_position(kerncap: CommandLine, tmp_path: Path) -> None:
+    """As of a kernel whose name has no types: neither they nor those of what pointers lead to are known."""
+    bare = silu(tmp_path / "a", with_views=False), silu(tmp_path / "b", "silu_by_four", with_views=False)
+    done = kerncap("prove", *bare)
+    assert done.status == 0, done.stdout + done.stderr
+    assert f"arguments in the same position are the same: {bare[0].name} has no names" in done.stdout
+    x = np.linspace(-3, 3, N, dtype=np.float32)
+    named = Launch(TRITON, "silu", (2, 1, 1)).tensor("x", x).tensor("out", np.zeros(N, np.float32), x)
+    triton = named.argument("n", N).constexpr("BLOCK", 64).seal(tmp_path / "c")
+    found = prove(triton, bare[0], ProveOptions(trust=True))
+    assert found.words.result == "pass", found.words.reasons
+    assert found.matched == [("x", "arg0"), ("out", "arg1"), ("n", "arg2")]
+    biased = prove(bare[0], silu(tmp_path / "d", "silu_biased", with_views=False))
+    assert biased.words.result == "fail"
+
+
 class WithoutValues(Native):
     def finished(self, manifest: schema.Manifest) -> schema.Manifest:
         closure = msgspec.structs.replace(manifest.closure, included_bytes=0, left_out=(schema.ALL_CONTENTS,))

@@ -189,6 +189,15 @@ def test_what_is_refused(body: str, reason: str) -> None:
     assert reason in str(error.value)
 
 
+def test_lines_of_the_source_hide_no_instruction() -> None:
+    """nvcc -lineinfo writes them, without a semicolon."""
+    inlined = ".loc 1 25 15, function_name $L__info_string0, inlined_at 1 34 10"
+    found = outcome(
+        f"\n.loc 1 12 5\nneg.f32 %f1, %f1;\n  {inlined}\n$there:\n.loc 1 13 5\nadd.f32 %f1, %f1, %f1;"
+    )
+    assert (found == -2 * X).all()
+
+
 def test_another_layout_of_parameters() -> None:
     launch = launched("k", (Tensor("x", THREADS), ("n", 1)), (1, 1, 1), (THREADS, 1, 1), ptx=HEAD + STORE)
     with pytest.raises(NotModelled, match="other parameters than the captured kernel"):
@@ -205,6 +214,7 @@ def test_another_layout_of_parameters() -> None:
         (".entry k() { a: ret; a: ret; }", "two labels a"),
         (".entry k() { .reg .b32 %r<2>; { .reg .b32 %r<2>; } }", "registers of an inner block"),
         (".entry k() { mov.u32 {{{{{{%r1}}}}}}, %r2; }", "operands in each other"),
+        (".entry k() { .maxnreg 3 ret; }", "the directive .maxnreg"),
     ],
 )
 def test_what_is_no_ptx(text: str, reason: str) -> None:
