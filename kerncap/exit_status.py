@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 from kerncap.answer import Answer
 
@@ -28,11 +29,21 @@ class Bisect(enum.IntEnum):
     STOP = 128
 
 
+_WORST_FIRST = (
+    ExitStatus.NO, ExitStatus.INTERNAL, ExitStatus.MALFORMED, ExitStatus.USAGE, ExitStatus.MISSING,
+    ExitStatus.UNDECIDED, ExitStatus.YES,
+)  # fmt: skip
 _OF = {
     Answer.YES: ExitStatus.YES,
     Answer.NO: ExitStatus.NO,
     Answer.UNDECIDED: ExitStatus.UNDECIDED,
 }
+
+
+def worst(statuses: Iterable[int]) -> int:
+    """Of several: a no, then an error, then one that is undecided. At least one is given."""
+    found = set(statuses)
+    return next(status for status in _WORST_FIRST if status in found)
 
 
 def exit_status(answer: Answer, strict: bool = False) -> ExitStatus:

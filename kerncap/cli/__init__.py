@@ -42,6 +42,7 @@ COMMANDS = {
     "export": "Export a reproducer as a project that runs without kerncap.",
     "report": "Make an HTML page of a reproducer.",
     "view": "Open reproducers in a viewer in the browser.",
+    "gc": "List reproducers that are old or too many, and remove them.",
     "seal": "Recover the launches of a session that was killed.",
     "doctor": "Report what works on this machine, or in a program, and what is missing.",
     "schema": "Print the JSON Schema of a command's --json.",
@@ -71,6 +72,12 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing and (text := _reproducers_here()):
+            click.echo(text, nl=False)
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -91,7 +98,21 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([*COMMANDS.items()])
+
+
+def _reproducers_here() -> str:
+    """For `kerncap` alone, in a folder of reproducers: a table of them. Empty elsewhere."""
+    from kerncap.format import found
+
+    folders = [each for place in found.PLACES for each in found.folders_in(place)]
+    if not folders:
+        return ""
+    import time
+
+    from kerncap.report.found_text import render
+
+    return f"{render(found.looked_at(folders), time.time())}\nkerncap --help lists the commands\n"
 
 
 @click.group(cls=LazyGroup, context_settings=_SETTINGS)

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from kerncap.cli.number_types import SECONDS
-from kerncap.cli.paths import OUTPUT_FOLDER, PATH
+from kerncap.cli.paths import OUTPUT_FOLDER, PATH, REPRO
 from kerncap.cli.strict import strict_option
 from kerncap.exit_status import exit_status
 
 
 @click.command("blame")
-@click.argument("reproducer", type=PATH, metavar="REPRO")
+@click.argument("reproducer", type=REPRO, metavar="REPRO")
 @click.option(
     "--candidate", type=PATH, metavar="FILE", help="Compile this source instead of the captured one."
 )

@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 
 from kerncap.cli.number_types import COUNT_OR_NONE, RATIO, Finite
-from kerncap.cli.paths import PATH
+from kerncap.cli.paths import REPRO
 from kerncap.cli.strict import strict_option
 from kerncap.exit_status import exit_status
 
 
 @click.command("diff")
-@click.argument("a", type=PATH)
-@click.argument("b", type=PATH)
+@click.argument("a", type=REPRO)
+@click.argument("b", type=REPRO)
 @click.option(
     "--code", "stages", multiple=True, metavar="STAGE",
     help="Show the whole difference of a stage: ttir, ttgir, llir, ptx, sass, amdgcn or isa. Repeatable.",

@@ -10,10 +10,11 @@ import click
 
 from kerncap.cli.paths import PATH
 from kerncap.cli.private import findings_shown, keep_private_option
+from kerncap.cli.several import of_each
 
 
 @click.command("export")
-@click.argument("reproducer", type=PATH, metavar="REPRO")
+@of_each
 @click.option(
     "--as", "kind", required=True, type=click.Choice(["script", "cmake", "pytest"]),
     help="script: a Python script (Triton). cmake: a CUDA or HIP project. pytest: one of these as a test.",

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from kerncap.cli.number_types import Offset
-from kerncap.cli.paths import PATH
+from kerncap.cli.several import of_each
 from kerncap.errors import UsageError
 from kerncap.format.folder import is_range
 
 
 @click.command("inspect")
-@click.argument("reproducer", type=PATH, metavar="REPRO")
+@of_each
 @click.option("--verify", is_flag=True, help="Unpack and check every chunk of memory, however large.")
 @click.option(
     "--at", type=Offset(), multiple=True, metavar="OFFSET",

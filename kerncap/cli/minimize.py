@@ -9,12 +9,13 @@ from typing import Any
 import click
 
 from kerncap.cli.number_types import Finite
-from kerncap.cli.paths import OUTPUT_FOLDER, PATH
+from kerncap.cli.paths import OUTPUT_FOLDER
 from kerncap.cli.replay_options import replay_options
+from kerncap.cli.several import of_each
 
 
 @click.command("minimize")
-@click.argument("repro", type=PATH)
+@of_each
 @click.option(
     "-o", "--output", type=OUTPUT_FOLDER,
     help="Where the new folder goes. Default: next to REPRO.",
@@ -28,8 +29,13 @@ from kerncap.cli.replay_options import replay_options
 )  # fmt: skip
 @replay_options
 def command(
-    repro: Path, output: Path | None, keep_failing: str | None, seconds: float, as_json: bool, **options: Any
-) -> int:
+    reproducer: Path,
+    output: Path | None,
+    keep_failing: str | None,
+    seconds: float,
+    as_json: bool,
+    **options: Any,
+) -> int:  # fmt: skip
     """Write a reproducer of the same launch with zeros in place of memory that the launch does not need.
 
     The new one is replayed and compared before it gets its name; REPRO stays as it is. Exit status: 1 if
@@ -41,7 +47,12 @@ def command(
     from kerncap.report.minimize_text import render
 
     result = minimize(
-        repro, output, ReplayOptions(**options), keep_failing=keep_failing, seconds=seconds, progress=log.line
+        reproducer,
+        output,
+        ReplayOptions(**options),
+        keep_failing=keep_failing,
+        seconds=seconds,
+        progress=log.line,
     )
     click.echo(json.dumps(result.as_dict(), indent=1) if as_json else render(result.as_dict()))
     return 0 if result.path is not None else 1

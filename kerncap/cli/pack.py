@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from kerncap.cli.paths import OUTPUT_FILE, PATH
+from kerncap.cli.paths import OUTPUT_FILE
 from kerncap.cli.private import findings_shown, keep_private_option
+from kerncap.cli.several import of_each
 
 
 @click.command("pack")
-@click.argument("reproducer", type=PATH, metavar="REPRO")
+@of_each
 @click.option(
     "-o", "--output", type=OUTPUT_FILE,
     help="FILE.zip. Default: named after the folder.",

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 PATH = click.Path(readable=False, path_type=Path)
+
+
+class Reproducer(click.Path):
+    """A path, or what stands for a reproducer here: the beginning of its name, or ``last``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if os.path.lexists(path):
+            return path
+        from kerncap import log
+        from kerncap.format.found import LAST, named
+
+        found = named(path)
+        if str(path) == LAST and found != path:
+            log.line(f"last: {found}")
+        return found
+
+
+REPRO = Reproducer(readable=False)
 OUTPUT_FILE = click.Path(readable=False, dir_okay=False, path_type=Path)
 OUTPUT_FOLDER = click.Path(readable=False, file_okay=False, path_type=Path)

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from kerncap.cli.paths import PATH
+from kerncap.cli.paths import PATH, REPRO
 from kerncap.errors import UsageError
 
 
 @click.command("profile")
-@click.argument("repro", type=PATH, required=False)
+@click.argument("repro", type=REPRO, required=False)
 @click.option(
     "--engine", type=click.Choice(["auto", "binary", "jit"]), default="auto", show_default=True,
     help="binary: the captured image. jit: a Triton kernel's source.",

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from kerncap.cli.paths import PATH
+from kerncap.cli.paths import PATH, REPRO
 from kerncap.cli.strict import strict_option
 from kerncap.errors import UsageError
 from kerncap.exit_status import exit_status
 
 
 @click.command("prove")
-@click.argument("a", type=PATH)
-@click.argument("b", type=PATH, nargs=-1, required=True)
+@click.argument("a", type=REPRO)
+@click.argument("b", type=REPRO, nargs=-1, required=True)
 @click.option("--launch", type=PATH, metavar="REPRO", help="Reproducer whose launch two sources run on.")
 @click.option(
     "--same", "pairs", metavar="NAME=NAME", multiple=True,

@@ -11,7 +11,7 @@ import click
 from kerncap import whole_files
 from kerncap.answer import Answer
 from kerncap.cli.number_types import COUNT, COUNT_OR_NONE, RATIO
-from kerncap.cli.paths import PATH
+from kerncap.cli.paths import PATH, REPRO
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError
@@ -24,7 +24,7 @@ _STDOUT = Path("-")
 
 
 @click.command("replay")
-@click.argument("repro", type=PATH, required=False)
+@click.argument("repro", type=REPRO, required=False)
 @replay_options
 @strict_option
 @click.option(

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import click
 
+from kerncap.cli import browser
 from kerncap.cli.paths import OUTPUT_FILE, PATH
 from kerncap.cli.private import findings_shown, keep_private_option
+from kerncap.cli.several import of_each
 
 
 @click.command("report")
-@click.argument("reproducer", type=PATH, metavar="REPRO")
+@of_each
 @click.option(
     "-o", "--output", type=OUTPUT_FILE,
     help="FILE.html. Default: named after the folder.",
@@ -23,6 +25,7 @@ from kerncap.cli.private import findings_shown, keep_private_option
 )  # fmt: skip
 @click.option("--no-sanitize", is_flag=True, help="Leave out the sanitizer's answer.")
 @keep_private_option
+@click.option("--open", "opens", is_flag=True, help="Show the page in the browser.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(
     reproducer: Path,
@@ -30,6 +33,7 @@ def command(
     results: tuple[Path, ...],
     no_sanitize: bool,
     keep_private: tuple[str, ...],
+    opens: bool,
     as_json: bool,
 ) -> int:
     """Make one HTML page of REPRO: launch, values, memory, source, verdicts. It needs no network.
@@ -50,6 +54,8 @@ def command(
     for what in made.left_out:
         log.line(f"not in the page: {what}")
     log.line(f"{made.path}: {log.size(made.size_bytes)}; open it in a browser, it needs no network")
+    if opens and not browser.show(Path(made.path).absolute().as_uri()):
+        log.line("--open: no browser here; set BROWSER")
     if as_json:
         click.echo(json.dumps(made.as_dict(), indent=1))
     else:

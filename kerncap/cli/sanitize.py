@@ -12,7 +12,7 @@ import click
 from kerncap import whole_files
 from kerncap.answer import Answer
 from kerncap.cli.number_types import Finite
-from kerncap.cli.paths import PATH
+from kerncap.cli.paths import PATH, REPRO
 from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError
 from kerncap.exit_status import Bisect, exit_status
@@ -36,7 +36,7 @@ class _Command(click.Command):
 
 
 @click.command("sanitize", cls=_Command)
-@click.argument("path", metavar="REPRO|RANGE|FILE.ttir|-- CMD...", required=False, type=PATH)
+@click.argument("paths", metavar="REPRO...|FILE.ttir|-- CMD...", nargs=-1, type=REPRO)
 @click.option(
     "--check", "checks", metavar="LIST",
     help="Checks to make: oob, race, uninit, overflow, promise, alignment, descriptor. Default: all.",
@@ -88,7 +88,7 @@ class _Command(click.Command):
 def command(
     ctx: click.Context,
     /,
-    path: Path | None,
+    paths: tuple[Path, ...],
     as_json: bool,
     every: bool,
     portable: bool,
@@ -100,13 +100,13 @@ def command(
 ) -> int:
     """Prove that a Triton launch stays inside its memory, for all programs, or show the access that doesn't.
 
-    Needs no GPU. Of a RANGE, each launch is checked. With a program after "--", every Triton kernel that it
+    Needs no GPU. Of a range, each launch is checked. With a program after "--", every Triton kernel that it
     launches is; kerncap carries out launches on CPU tensors. Exit status 1 for a finding, 5 if not everything
     is proved or the program failed. The last line is "Result: PASS ...", "Result: FAIL ..." or
     "Result: UNDECIDED ...".
     """
     try:
-        status = _sanitize(ctx, path, as_json, every, portable, at, sarif, baseline, given)
+        status = _sanitize(ctx, paths, as_json, every, portable, at, sarif, baseline, given)
     except KerncapError as error:
         if not bisect:
             raise
@@ -129,7 +129,7 @@ def _for_git(status: int, strict: bool) -> int:
 
 def _sanitize(
     ctx: click.Context,
-    path: Path | None,
+    paths: tuple[Path, ...],
     as_json: bool,
     every: bool,
     portable: bool,
@@ -159,18 +159,20 @@ def _sanitize(
     program = Program()
     notes: tuple[str, ...] = ()
     if "program" in ctx.meta:
-        if path is not None or not command_line:
+        if paths or not command_line:
             raise UsageError("sanitize takes either REPRO, FILE.ttir, or -- and a program")
         _check_options(_PROGRAM, given)
         reports, program, notes = _run(command_line, options, as_json, given)
-    elif path is None:
+    elif not paths:
         raise UsageError("sanitize: nothing to check; give a reproducer, a .ttir file, or -- and a program")
-    elif path.suffix == ".ttir":
+    elif any(path.suffix == ".ttir" for path in paths):
+        if len(paths) > 1:
+            raise UsageError("sanitize: one .ttir file, or several reproducers; leave out the others")
         _check_options(_TTIR, given)
-        reports = _ttir(path, options, given)
+        reports = _ttir(paths[0], options, given)
     else:
         _check_options(_REPRODUCER, given)
-        reports = _reproducer(path, options, given)
+        reports = [report for path in paths for report in _reproducer(path, options, given)]
     if sarif is not None:
         _write(sarif, sanitize_sarif.document(reports, program, known))
     if as_json:

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from kerncap.cli.number_types import COUNT_OR_NONE
-from kerncap.cli.paths import OUTPUT_FOLDER, PATH
+from kerncap.cli.paths import OUTPUT_FOLDER, REPRO
 
 
 @click.command("slice")
-@click.argument("repro", type=PATH, metavar="RANGE")
+@click.argument("repro", type=REPRO, metavar="RANGE")
 @click.argument("launch", type=COUNT_OR_NONE, metavar="K")
 @click.option(
     "-o", "--output", type=OUTPUT_FOLDER, default=Path("kerncap-out"), show_default=True,

@@ -10,13 +10,13 @@ import click
 
 from kerncap import log, whole_files
 from kerncap.cli.number_types import COUNT, PROCESSES, SECONDS, Finite
-from kerncap.cli.paths import PATH
+from kerncap.cli.paths import PATH, REPRO
 from kerncap.cli.strict import strict_option
 from kerncap.exit_status import exit_status
 
 
 @click.command("tune")
-@click.argument("repros", type=PATH, nargs=-1, required=True, metavar="REPRO...")
+@click.argument("repros", type=REPRO, nargs=-1, required=True, metavar="REPRO...")
 @click.option(
     "--space", metavar="FILE",
     help="Parameters, values and constraints (TOML or JSON); 'listed': only the @triton.autotune list.",

@@ -11,7 +11,7 @@ import click
 
 from kerncap.cli import WORDS
 from kerncap.cli.number_types import COUNT_OR_NONE
-from kerncap.cli.paths import PATH
+from kerncap.cli.paths import PATH, REPRO
 from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
 from kerncap.errors import UsageError
@@ -20,7 +20,7 @@ from kerncap.result_line import result_line
 
 
 @click.command("verify")
-@click.argument("repros", type=PATH, nargs=-1, metavar="REPRO...")
+@click.argument("repros", type=REPRO, nargs=-1, metavar="REPRO...")
 @replay_options
 @strict_option
 @click.option(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
-from kerncap.cli.paths import OUTPUT_FILE, PATH
+from kerncap.cli import browser
+from kerncap.cli.paths import OUTPUT_FILE, PATH, REPRO
 
 
 @click.command("view")
-@click.argument("reproducers", nargs=-1, type=PATH, metavar="[REPRO]...")
+@click.argument("reproducers", nargs=-1, type=REPRO, metavar="[REPRO]...")
 @click.option(
     "--with", "results", multiple=True, metavar="FILE.json", type=PATH,
     help="Add the --json output of sanitize, verify or replay. Repeatable.",
@@ -30,7 +30,7 @@ def command(
     an address that no one can guess, until Ctrl-C. The browser does all reading and sends nothing;
     nothing in REPRO is executed.
     """
-    from kerncap import child, log, whole_files
+    from kerncap import log, whole_files
     from kerncap.api.view import Viewer, page
     from kerncap.errors import UsageError
 
@@ -49,10 +49,7 @@ def command(
     with Viewer([*reversed(reproducers)], results) as viewer:
         click.echo(viewer.url)
         log.line("the viewer is at this address, for this machine only; Ctrl-C ends it")
-        if not no_browser and any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")):
-            import webbrowser
-
-            with child.protected():  # the browser outlives us
-                webbrowser.open(viewer.url_for_browser)
+        if not no_browser:
+            browser.show(viewer.url_for_browser)
         viewer.serve()
     return 0

@@ -43,7 +43,7 @@ ALLOWED = {
     ("kerncap/capture/reasons.py", "shutil.which"): "where the target is that was started; only read",
     ("kerncap/mcp/child.py", "anyio.open_process"): "kerncap by its path, and tied; its streams are anyio's",
     ("kerncap/streams.py", "os.execve"): "kerncap itself in UTF-8 mode, by its path",
-    ("kerncap/cli/view.py", "webbrowser.open"): "inside of child.protected; a browser outlives kerncap",
+    ("kerncap/cli/browser.py", "webbrowser.open"): "inside of child.protected; a browser outlives kerncap",
     ("kerncap/testing/on_failure/watch.py", "python -c or -m"): "the user's pytest, in the user's folder",
     ("replay/tuning/cluster.py", "distributed.LocalCluster"): "inside of child.protected",
     ("replay/worker/nursery.py", "os.fork"): "it starts no program",

@@ -13,16 +13,12 @@ from kerncap.answer import Answer, of_all
 from kerncap.api.verify.run import verify
 from kerncap.api.verify.verify_result import VerifyOptions, VerifyResult
 from kerncap.errors import KerncapError, UsageError
-from kerncap.exit_status import ExitStatus, exit_status
+from kerncap.exit_status import exit_status, worst
 from kerncap.printable import visible
 from kerncap.replay.pool import Pool
 from kerncap.search_path import inside_reproducer
 
 _MANIFEST = "manifest.json"
-_WORST_FIRST = (
-    ExitStatus.NO, ExitStatus.INTERNAL, ExitStatus.MALFORMED, ExitStatus.USAGE, ExitStatus.MISSING,
-    ExitStatus.UNDECIDED, ExitStatus.YES,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,8 +51,7 @@ class CorpusResult:
     @property
     def exit_status(self) -> int:
         """The worst: one that fails, then an error, then one that is undecided."""
-        found = {each.exit_status for each in self.judged}
-        return next(status for status in _WORST_FIRST if status in found)
+        return worst(each.exit_status for each in self.judged)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -39,6 +39,7 @@ DOCUMENTS = {
     "minimize": "sharing:MinimizeDocument",
     "pack": "sharing:PackDocument",
     "unpack": "sharing:UnpackDocument",
+    "gc": "sharing:GcDocument",
     "export": "sharing:ExportDocument",
     "report": "sharing:ReportDocument",
     "seal": "capture:CaptureDocument",

@@ -116,3 +116,26 @@ class ReportDocument(Document, frozen=True, kw_only=True):
     kernel: str | UnsetType = UNSET
     results: Annotated[Names | UnsetType, says("Results that the page shows.")] = UNSET
     left_out: Annotated[Names | UnsetType, says("Parts that the page leaves out, with the reason.")] = UNSET
+
+
+class CollectedReproducer(Part, frozen=True, kw_only=True):
+    path: Path
+    size_bytes: Annotated[Bytes, says("Bytes of its files.")]
+    sealed_s: Annotated[int, says("When it was written, in seconds since 1970.")]
+
+
+class LeftAlone(Part, frozen=True, kw_only=True):
+    """A folder with a manifest that is not removed at any age."""
+
+    path: Path
+    reason: str
+
+
+class GcDocument(Document, frozen=True, kw_only=True):
+    """Reproducers that are old or too many, the newest first."""
+
+    removed: Annotated[bool, says("False without --delete: they are still there.")]
+    reproducers: tuple[CollectedReproducer, ...]
+    size_bytes: Annotated[Bytes, says("Bytes of all of them.")]
+    kept: Annotated[Count, says("Number of reproducers that stay.")]
+    left_alone: tuple[LeftAlone, ...]

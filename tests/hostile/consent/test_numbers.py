@@ -34,6 +34,7 @@ OPTIONS = {
     "minimize nowhere --atol": FLOATS[1:],
     "minimize nowhere --max-size": SIZES,
     "export nowhere --as script --max-size": SIZES,
+    "gc nowhere --keep-size": SIZES,
     "sanitize nowhere --max-memory": SIZES,
     "diff nowhere nowhere --max-ratio": FLOATS,
     "tune nowhere --trials": INTEGERS,

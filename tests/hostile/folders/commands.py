@@ -38,6 +38,7 @@ LIGHT = {
     "seal": "seal {session} -o {out}",
     "arm": "arm {session} --last 1",
     "schema": "schema inspect",
+    "gc": "gc {root} --older-than 12h",
     "slice": "slice {range} 0 -o {out}",
     "trace": "trace -o {out}/made.json -- true",
     "diverge": "diverge -- true -- true",

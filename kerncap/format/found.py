@@ -1,0 +1,100 @@
+"""Reproducers in the working folder and in ``kerncap-out``: by the beginning of a name, the last one, all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kerncap.errors import KerncapError, UsageError
+from kerncap.format import schema
+from kerncap.format.folder import is_range
+from kerncap.format.launch_range import LaunchRange
+from kerncap.format.reader import Reproducer
+from kerncap.printable import visible
+
+LAST = "last"
+PLACES = (Path("."), Path("kerncap-out"))
+_MANIFEST = "manifest.json"
+MOST_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Found:
+    """A folder that has a manifest; ``problem`` says why it can't be read. Times are seconds since 1970."""
+
+    path: Path
+    sealed_s: float
+    size_bytes: int
+    manifest: schema.Manifest | schema.RangeManifest | None
+    problem: str = ""
+
+
+def named(path: Path) -> Path:
+    """The reproducer that ``path`` means: itself if there is one, ``last``, or the beginning of a name.
+
+    A name is looked for in PLACES, or in the folder that ``path`` names; links are not followed. A path that
+    means nothing is returned as it is. Raises UsageError for the beginning of several names.
+    """
+    if os.path.lexists(path) or not path.name:
+        return path
+    folders = PLACES if path.name == str(path) else (path.parent,)
+    there = [each for folder in folders for each in folders_in(folder)]
+    if str(path) == LAST:
+        return max(there, key=_sealed_s, default=path)
+    matching = [each for each in there if each.name.startswith(path.name)]
+    if len(matching) > 1:
+        shown = ", ".join(visible(each) for each in matching[:MOST_SHOWN])
+        more = f" and {len(matching) - MOST_SHOWN} more" if len(matching) > MOST_SHOWN else ""
+        raise UsageError(f"{visible(path)}: the beginning of {shown}{more}; give more of the name")
+    return matching[0] if matching else path
+
+
+def folders_in(folder: Path) -> list[Path]:
+    """Reproducers directly in a folder, or in one of its folders (of ranks, of tests); through no link."""
+    return [each for one in _subfolders(folder) for each in ([one] if _is_one(one) else _ones_in(one))]
+
+
+def _ones_in(folder: Path) -> list[Path]:
+    return [each for each in _subfolders(folder) if _is_one(each)] if folder != PLACES[1] else []
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(
+                entry.name
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+            )
+    except OSError:
+        return []
+    return [folder / name for name in names]
+
+
+def _is_one(folder: Path) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(folder / _MANIFEST).st_mode)
+    except OSError:
+        return False
+
+
+def _sealed_s(folder: Path) -> float:
+    try:
+        return os.lstat(folder / _MANIFEST).st_mtime
+    except OSError:
+        return 0.0
+
+
+def looked_at(folders: Sequence[Path]) -> Iterator[Found]:
+    """Each with its manifest, the newest first; memory is not read."""
+    for path in sorted(folders, key=_sealed_s, reverse=True):
+        sealed_s = _sealed_s(path)
+        try:
+            with LaunchRange.open(path) if is_range(path) else Reproducer.open(path) as opened:
+                size = sum(file.size for file in opened.listed().values())
+                yield Found(path, sealed_s, size, opened.manifest)
+        except KerncapError as error:
+            yield Found(path, sealed_s, 0, None, str(error))
