@@ -43,10 +43,13 @@ def stream_problem(engine: Engine, which: str, regions: list[int]) -> str:
 
 
 def redrawable(manifest: Manifest, measured: Measured) -> list[int]:
-    """The views whose values may be others: floats that share their bytes with nothing else, and are read.
+    """The views whose values may be others: floats; where there are none, integers, which keep to theirs."""
+    floats, integers = readable_views(manifest, measured)
+    return floats or integers
 
-    Where there are none, integers: they keep to the values that they have.
-    """
+
+def readable_views(manifest: Manifest, measured: Measured) -> tuple[list[int], list[int]]:
+    """The views that are read: of floats that share their bytes with nothing else, and of no floats."""
     floats: list[int] = []
     integers: list[int] = []
     for unit in units(manifest):
@@ -60,7 +63,12 @@ def redrawable(manifest: Manifest, measured: Measured) -> list[int]:
             floats += unit.views
         elif not any(dtype.startswith(FLOATS) for dtype in dtypes):
             integers += unit.views
-    return floats or integers
+    return floats, integers
+
+
+def boundaries(engine: Engine, views: list[int], known: Sequence[float], own: Sequence[float]) -> list[int]:
+    """Give ``views`` values in memory on which comparisons turn; those that changed. See `Backend`."""
+    return engine.connection.call(Backend.boundaries, views, list(known), list(own))
 
 
 def redraw(

@@ -24,7 +24,8 @@ from kerncap.replay.worker.protocol import Difference
 Perturbed = tuple[list[int], int, bitmap.Bits]  # views, their region, the bytes that may change
 
 EXPECTED = "expected of it"
-_BEFORE, _FOUND = "before it", "found of it"
+BEFORE = "before it"
+_FOUND = "found of it"
 
 
 @dataclass
@@ -116,7 +117,7 @@ class Differential:
         self._took_too_long = False  # the last launch
         self._is_open = False  # the candidate's was ended since it took longer than it may
         self._prepare()
-        self.engine.snapshot(_BEFORE)
+        self.engine.snapshot(BEFORE)
         self._shown = found = Shown()
         problem = self._launch(self.original) or self._problem()
         if problem:
@@ -128,7 +129,7 @@ class Differential:
             return found
         self.engine.snapshot(EXPECTED)
         reasons = self._candidate()
-        for state in (_BEFORE, EXPECTED, _FOUND):
+        for state in (BEFORE, EXPECTED, _FOUND):
             self.engine.drop(state)
         if reasons:
             (found.open if self._is_open else found.reasons).extend(
@@ -169,7 +170,7 @@ class Differential:
     def _told(self) -> bool:
         """Whether the captured kernel does there what nothing but a computation gives."""
         if not self._changes:
-            return bool(self.engine.differing(_BEFORE))
+            return bool(self.engine.differing(BEFORE))
         return any(
             (self.engine.diff(region, "post") & written).any()
             for region, written in self.measured.written.items()

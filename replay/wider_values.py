@@ -22,7 +22,7 @@ from kerncap.replay.worker.protocol import Spread
 
 _SEED = 5
 _FACTOR = 4.0
-_SLACK = 16.0  # times the tolerance: errors of work that is left out are larger by far
+SLACK = 16.0  # times the tolerance: errors of work that is left out are larger by far
 _OF_FLOOR = 4.0
 # Inputs are moved by as much as a matrix unit rounds them to, where there is or may be one.
 _JITTER, _COARSE_JITTER = 2.0**-20, 2.0**-10
@@ -31,11 +31,10 @@ _JITTER, _COARSE_JITTER = 2.0**-20, 2.0**-10
 def on_wider_values(engine: Engine, measured: Measured, tolerance: Tolerance, coarse: bool) -> Shown:
     """Captured kernel and candidate beyond the captured values; ``coarse``: inputs may be rounded to TF32."""
     views = redrawable(engine.manifest, measured)
-    names = ", ".join(dict.fromkeys(view_name(engine.manifest, view) for view in views))
     if not any(engine.manifest.views[view].dtype.startswith(FLOATS) for view in views):
-        # They may be places in memory: what the captured ones do not reach can't be tried.
-        return Shown(not_shown=[f"other integers than those that {names} had"] if views else [])
-    given = _nonfinite_of_capture(engine, measured)
+        return Shown()  # see `boundary_values`
+    names = ", ".join(dict.fromkeys(view_name(engine.manifest, view) for view in views))
+    given = nonfinite_of_capture(engine, measured)
     found = Shown()
     for spread, kind in (
         (Spread(_FACTOR, signs=True), "signs and larger values"),
@@ -62,12 +61,12 @@ def biases(engine: Engine, first: Shown, second: Shown) -> Shown:
     return found
 
 
-def _nonfinite_of_capture(engine: Engine, measured: Measured) -> int:
+def nonfinite_of_capture(engine: Engine, measured: Measured) -> int:
     engine.restore("post")
-    return _nonfinite(engine, measured)
+    return nonfinite(engine, measured)
 
 
-def _nonfinite(engine: Engine, measured: Measured) -> int:
+def nonfinite(engine: Engine, measured: Measured) -> int:
     """NaN and infinities in what is written, as memory is."""
     views = [v for v, view in enumerate(engine.manifest.views) if view.region in measured.written]
     return sum(stats.nonfinite for stats in engine.nonfinite(views, measured.written))
@@ -91,7 +90,7 @@ class _Beyond(Differential):
         poison(self.engine, self.measured, SEED_B)
 
     def _problem(self) -> str:
-        if _nonfinite(self.engine, self.measured) > self.nonfinite:
+        if nonfinite(self.engine, self.measured) > self.nonfinite:
             return "it gives NaN or infinities"
         self.engine.snapshot(EXPECTED)
         self._prepare(self.jitter)
@@ -103,4 +102,4 @@ class _Beyond(Differential):
 
     def _limits(self, view: int, noise: dict[int, float]) -> tuple[int, float, float]:
         _, relative, absolute = super()._limits(view, noise)
-        return view, _SLACK * relative, _SLACK * absolute + _OF_FLOOR * self._floor.get(view, 0.0)
+        return view, SLACK * relative, SLACK * absolute + _OF_FLOOR * self._floor.get(view, 0.0)

@@ -467,6 +467,13 @@ class Backend(Protocol):
         """
         ...
 
+    def boundaries(self, views: list[int], known: list[float], own: list[float]) -> list[int]:
+        """Values on which a comparison turns, for some elements of views; the views that changed.
+
+        ``known``: numbers that may be among them; ``own``: only those within a view's range.
+        """
+        ...
+
     def differing(self, state: str) -> list[int]:
         """The regions that differ from a state."""
         ...

@@ -39,7 +39,7 @@ WRITERS = STORES | ATOMICS - {"tt.atomic_load", "tt.atomic_poll"}
 
 _BRANCHES = ("cf.cond_br", "cf.switch")
 # What takes pointers and leaves memory alone; anything else with a pointer may write through it.
-_HARMLESS = frozenset(
+HARMLESS = frozenset(
     (
         *("tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.view", "tt.trans"),
         *("tt.bitcast", "tt.ptr_to_int", "tt.int_to_ptr", "tt.unsplat", "tt.join", "tt.split", "tt.cat"),
@@ -240,7 +240,7 @@ class Dataflow:
             name = operation.name
             if name in WRITERS:
                 found.append((operation, self.roots(pointer_operand(operation))))
-            elif name not in MEMORY and name not in _HARMLESS and not name.startswith(("scf.", "cf.")):
+            elif name not in MEMORY and name not in HARMLESS and not name.startswith(("scf.", "cf.")):
                 roots = [self.roots(value) for value in operation.operands if points(value.type)]
                 if roots:
                     found.append((operation, frozenset().union(*roots)))

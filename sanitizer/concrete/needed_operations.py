@@ -17,7 +17,7 @@ from kerncap.sanitizer.concrete.dataflow import (
     is_descriptor,
     pointer_operand,
 )
-from kerncap.sanitizer.ttir.ir import Block, Function, Operation, Value, walk
+from kerncap.sanitizer.ttir.ir import DIVISIONS, SHIFTS, Block, Function, Operation, Value, walk
 
 # What comes out of these was meant to lose its upper bits (hashes, random numbers, swizzles): a number
 # that wrapped around before is no mistake. The same as in `checks.overflow`.
@@ -29,6 +29,9 @@ MODULAR = frozenset(
         *("mulsi_extended", "mului_extended", "addui_extended", "subui_extended"),
     )
 ) | {"tt.mulhiui"}
+
+
+_INDEXED = frozenset(("tt.gather", "tt.histogram"))  # by their last operand
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,23 @@ def addresses(flow: Dataflow) -> Slice:
             slicer.reach(operation)
             for value in address_operands(operation):
                 slicer.want(value)
+    return slicer.run()
+
+
+def steering(flow: Dataflow) -> Slice:
+    """What decides where memory is touched and how often anything runs, and is a divisor or an index."""
+    slicer = _Slicer(flow)
+    for operation in flow.operations:
+        if operation.name in MEMORY:
+            slicer.reach(operation)
+            for value in address_operands(operation):
+                slicer.want(value)
+        elif operation.name in ("scf.for", "scf.while"):
+            slicer.reach(operation)
+            for value in controls(operation):
+                slicer.want(value)
+        elif operation.name in DIVISIONS | SHIFTS | _INDEXED:
+            slicer.want(operation.operands[-1])
     return slicer.run()
 
 

@@ -77,8 +77,10 @@ def reopened(first: Resident, folder: Path, options: VerifyOptions) -> Iterator[
 
 
 @contextmanager
-def resident(kerncap: CommandLine, folder: Path, options: VerifyOptions) -> Iterator[Resident]:
-    """``rms_rows.py``, captured, in an engine."""
-    [path] = kerncap.capture("-k", "rms_rows", "--no-self-check", target=HERE / "rms_rows.py")
+def resident(
+    kerncap: CommandLine, folder: Path, options: VerifyOptions, name: str = "rms_rows"
+) -> Iterator[Resident]:
+    """A kernel of this folder, captured, in an engine."""
+    [path] = kerncap.capture("-k", name, "--no-self-check", target=HERE / f"{name}.py")
     with opened(path, options) as (reproducer, engine, _):
         yield Resident(Case(reproducer, engine, CANDIDATE, options, folder))

@@ -12,9 +12,10 @@ import msgspec
 from kerncap.api.compiled_ttir import Instead, compile_source
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
-from kerncap.replay import trust
+from kerncap.replay import trust, worker_process
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.outcome import Config, Scalar
+from kerncap.replay.worker_process import Program
 
 if TYPE_CHECKING:
     from kerncap.sanitizer.launch import Launch
@@ -29,7 +30,13 @@ def check_language(reproducer: Reproducer) -> None:
         raise UsageError(f"{reproducer.path}: a {language} kernel; a proof reads kernels of Triton and CUDA")
 
 
-def captured(reproducer: Reproducer, *, trusted: bool = False, python: str | None = None) -> Launch:
+def captured(
+    reproducer: Reproducer,
+    *,
+    trusted: bool = False,
+    python: str | None = None,
+    program: Program = worker_process.program,
+) -> Launch:
     """The launch as it was captured; its source is compiled if there is no TTIR, and for CUDA.
 
     Raises KerncapError.
@@ -40,12 +47,18 @@ def captured(reproducer: Reproducer, *, trusted: bool = False, python: str | Non
 
     target, text = target_of(reproducer.manifest.device), None
     if reproducer.code("ttir") is None:
-        text = compile_source(reproducer, target, _WHY, trusted=trusted, python=python)
+        text = compile_source(reproducer, target, _WHY, trusted=trusted, python=python, program=program)
     return launch_from_reproducer(reproducer, text, target)
 
 
 def with_source(
-    reproducer: Reproducer, text: str, name: str, config: Config | None, *, python: str | None = None
+    reproducer: Reproducer,
+    text: str,
+    name: str,
+    config: Config | None,
+    *,
+    python: str | None = None,
+    program: Program = worker_process.program,
 ) -> Launch:
     """The launch with a source of the user's, which its places call ``name``. Raises KerncapError."""
     from kerncap.sanitizer.sources.reproducer import launch_from_reproducer, target_of
@@ -62,7 +75,8 @@ def with_source(
         return msgspec.structs.replace(argument, value=_value(wanted[argument.name]))
 
     target = target_of(reproducer.manifest.device)
-    compiled = compile_source(reproducer, target, _WHY, python=python, instead=Instead(text, name, change))
+    instead = Instead(text, name, change)
+    compiled = compile_source(reproducer, target, _WHY, python=python, instead=instead, program=program)
     launch = launch_from_reproducer(reproducer, compiled, target)
     return launch if config is None or config.grid is None else replace(launch, grid=config.grid)
 

@@ -18,7 +18,7 @@ from kerncap.api.verify.judges import (
 )
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.api.verify.wider import multiplies_in_tf32
-from kerncap.replay import other_contents, wider_values
+from kerncap.replay import boundary_values, other_contents, wider_values
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.judge_requests import stream_problem
@@ -98,6 +98,7 @@ def _not_by_chance(
     ]
     if engine.one_launch:
         further.append(lambda: shapes_stage.on_some_sizes(case, measured))
+        further += _on_boundaries(case, measured)
     else:
         found.not_shown.append("other sizes: launches in a row have those that they were captured with")
     shown = other
@@ -120,6 +121,18 @@ def _not_by_chance(
             return _failed(verdict, [f"it returns before its stream has finished: {problem}"])
         found.shown.append(_IN_STREAM)
     return verdict
+
+
+def _on_boundaries(case: Case, measured: Measured) -> list[Callable[[], other_contents.Shown]]:
+    """What may leave the verdict open, after all that may decide it."""
+    from kerncap.api.verify import steering  # for candidates only
+
+    engine, tolerance = case.engine, case.options.tolerance
+    known = steering.begin(case, measured)
+    return [
+        lambda: boundary_values.on_boundary_values(engine, measured, tolerance, known()),
+        lambda: boundary_values.on_other_places(engine, measured, tolerance, known()),
+    ]
 
 
 def _wider(case: Case, measured: Measured, other: other_contents.Shown) -> other_contents.Shown:

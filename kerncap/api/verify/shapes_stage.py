@@ -19,11 +19,33 @@ from kerncap.errors import KerncapError
 from kerncap.replay import other_contents
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
-from kerncap.replay.other_contents import Differential
+from kerncap.replay.judge_requests import readable_views
+from kerncap.replay.other_contents import BEFORE, Differential
 from kerncap.replay.outcome import Config
 from kerncap.replay.scalars import described, smaller_floats
+from kerncap.replay.units import view_name
+from kerncap.replay.wider_values import nonfinite_of_capture
 
 _SEEDS = (2, 4)
+
+
+@dataclass
+class _Variants(Differential):
+    """Of a captured kernel that may give only so many NaN and infinities, if that is limited."""
+
+    nonfinite: int | None = None
+
+    def _problem(self) -> str:
+        if self.nonfinite is None:
+            return ""
+        return "it gives NaN or infinities" * (self._stored_nonfinite() > self.nonfinite)
+
+    def _stored_nonfinite(self) -> int:
+        """Of poison that is left nothing counts."""
+        engine = self.engine
+        stored = {region: engine.diff(region, BEFORE) for region in self.measured.written}
+        views = [v for v, view in enumerate(engine.manifest.views) if view.region in stored]
+        return sum(stats.nonfinite for stats in engine.nonfinite(views, stored))
 
 
 @dataclass(frozen=True)
@@ -93,12 +115,21 @@ def on_other_numbers(case: Case, measured: Measured) -> other_contents.Shown:
     return _compared(case, measured, what, names)
 
 
-def _compared(case: Case, measured: Measured, what: str, names: list[str]) -> other_contents.Shown:
+def _compared(
+    case: Case, measured: Measured, what: str, names: list[str], nonfinite: int | None = None
+) -> other_contents.Shown:
     """Two loaded variants, the captured kernel's first, on the captured contents; they are unloaded then."""
     original, candidate = names
     tolerance = case.options.tolerance
-    differential = Differential(
-        case.engine, measured, tolerance, what, [], original=original, candidate=candidate
+    differential = _Variants(
+        case.engine,
+        measured,
+        tolerance,
+        what,
+        [],
+        original=original,
+        candidate=candidate,
+        nonfinite=nonfinite,
     )
     shown = differential.judge()
     for name in names:
@@ -125,7 +156,15 @@ def _of_size(case: Case, measured: Measured, size: Size) -> other_contents.Shown
                 )
             return other_contents.Shown(reasons=[f"with {size.name}: {reason}"])
         names.append(name)
-    return _compared(case, measured, f"{size.name}{size.remark}", names)
+    integers = readable_views(engine.manifest, measured)[1]
+    # What was below the size, an index or a length, may not be any more.
+    limit = nonfinite_of_capture(engine, measured) if integers else None
+    shown = _compared(case, measured, f"{size.name}{size.remark}", names, limit)
+    if integers and shown.reasons:
+        held = ", ".join(dict.fromkeys(view_name(engine.manifest, view) for view in integers))
+        shown.open, shown.reasons = shown.open + shown.reasons, []
+        shown.remedy = f"{held} may not fit that size, and a capture of it would decide it"
+    return shown
 
 
 def begin_some_sizes(case: Case) -> None:
@@ -144,6 +183,8 @@ def on_some_sizes(case: Case, measured: Measured) -> other_contents.Shown:
         return found
     for size in halves(case.engine.manifest):
         shown = _of_size(case, measured, size)
+        if shown.open and not found.open:
+            found.remedy = shown.remedy
         found.open += shown.open
         found.reasons += shown.reasons
         found.shown += shown.shown

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common.boundary_values import on_boundaries
 from ..common.failures import Refused
 from ..common.numeric_errors import FORMATS, Boxes, Errors
 from ..common.poison import words
@@ -19,6 +20,7 @@ from .dtypes import Number, as_parts, number
 
 _SEED = 10  # as in `torch_backend/redraw.py`
 _SPREAD_SEED = 1000
+_SMALL = 4096  # elements, as in `torch_backend/boundaries.py`
 _MOST_ELEMENTS = 1 << 27  # of a tensor that gets other values: they are all on the host at once
 
 
@@ -63,6 +65,23 @@ class Judging:
             if redraw(number(view), bits, seed, index, spread, self.job["launch"]["mode"] != "native"):
                 self.device.upload(self.states.base(view["region"]) + start, data)
                 changed.append(index)
+        return changed
+
+    def boundaries(self, views: list[int], known: list[float], own: list[float]) -> list[int]:
+        changed: list[int] = []
+        given: list[tuple[Number, Any]] = []
+        for index in views:
+            view = as_parts(self.job["views"][index])
+            kind = number(view)
+            start, stop = compare_arrays.extent(view)
+            data = self.states.read(None, view["region"], start, stop)
+            bits = compare_arrays.strided(data, start, view)
+            others = [_numbers(k, b) for k, b in given if k.floating == kind.floating]
+            if _give_boundaries(kind, bits, others, known, own, index):
+                self.device.upload(self.states.base(view["region"]) + start, data)
+                changed.append(index)
+            if 0 < bits.size <= _MOST_ELEMENTS:
+                given.append((kind, bits))
         return changed
 
     def _blocks(self, index: int, against: str) -> Iterator[tuple[Any, Any]]:
@@ -113,6 +132,41 @@ def redraw(
     changed = bool((new != bits.reshape(-1)).any())
     bits[...] = new.reshape(bits.shape)
     return changed
+
+
+def _give_boundaries(
+    kind: Number, bits: Any, others: list[Any], known: list[float], own: list[float], view: int
+) -> bool:
+    """Change bits in place, as `torch_backend/boundaries.py` does it; whether anything changed."""
+    for axis, stride in enumerate(bits.strides):
+        if stride == 0 and bits.shape[axis] > 1:
+            bits = bits[tuple(slice(0, 1) if i == axis else slice(None) for i in range(bits.ndim))]
+    if not 0 < bits.size <= _MOST_ELEMENTS or kind.name != "bool" and _is_sorted(kind.native(bits)):
+        return False
+    x = _numbers(kind, bits)
+    if kind.floating:
+        finite = x[np.isfinite(x)]
+        low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
+    elif kind.name == "bool":
+        low, high, known, own = 0, 1, [], []
+    else:
+        low, high = x.min(), x.max()
+    near = [one for one in others if one.size == x.size or one.size <= _SMALL]
+    new = on_boundaries(x, low, high, near, known, own, view)
+    if kind.floating:
+        finite = np.isfinite(new)
+        encoded = np.where(finite, kind.encode(np.where(finite, new, 0.0)), bits.reshape(-1))
+    else:
+        encoded = new.view(bits.dtype)
+    changed = bool((encoded != bits.reshape(-1)).any())
+    bits[...] = encoded.reshape(bits.shape)
+    return changed
+
+
+def _numbers(kind: Number, bits: Any) -> Any:
+    """Flat: float64, or integers."""
+    found = kind.decode(np.ascontiguousarray(bits)) if kind.floating else kind.native(bits)
+    return (found.view(np.uint8) if kind.name == "bool" else found).reshape(-1)
 
 
 def _reordered(kind: Number, bits: Any, seed: int) -> bool:

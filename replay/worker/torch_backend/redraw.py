@@ -38,8 +38,8 @@ def redraw(
     floating = tensor.dtype.is_floating_point
     wide = torch.float64 if floating else torch.int64
     flat = tensor.reshape(-1)
-    ordered = _is_sorted(tensor, wide, idle)
-    low, high = _range(flat, wide, idle)
+    ordered = is_sorted(tensor, wide, idle)
+    low, high = value_range(flat, wide, idle)
     if not floating and (ordered or low == high):
         return False
     changed = False
@@ -95,7 +95,7 @@ def _places(n: int, seed: int, device: Any) -> Any:
     return (torch.arange(n, dtype=torch.int64, device=device) * step + n // 3 + seed) % n
 
 
-def _is_sorted(tensor: Any, wide: Any, idle: Idle) -> bool:
+def is_sorted(tensor: Any, wide: Any, idle: Idle) -> bool:
     """Whether all values ascend, or each row's do. (Of rows, no more than a step's worth are looked at.)"""
     if tensor.shape[-1:].numel() < 3 or tensor.dim() == 0:
         return False
@@ -110,7 +110,7 @@ def _is_sorted(tensor: Any, wide: Any, idle: Idle) -> bool:
     return True
 
 
-def _range(flat: Any, wide: Any, idle: Idle) -> tuple[float, float]:
+def value_range(flat: Any, wide: Any, idle: Idle) -> tuple[float, float]:
     """The least and the largest finite value; (0, 0) where there is none."""
     low, high = math.inf, -math.inf
     for start in range(0, flat.numel(), ELEMENTS):

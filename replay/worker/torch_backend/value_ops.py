@@ -13,6 +13,7 @@ from ..common.failures import Fault, Refused
 from ..common.numeric_errors import Boxes, Errors
 from ..job import Job
 from ..protocol import REFERENCE, ErrorBoxes, ErrorStatistics, Limits, Spread
+from .boundaries import give_boundaries
 from .compare_views import ELEMENTS, Idle, never
 from .redraw import redraw
 
@@ -56,6 +57,18 @@ class Judging:
             for index in views
             if redraw(self.values.view(index), seed, index, repeats, spread, self.states.idle(regions[index]))
         ]
+
+    def boundaries(self, views: list[int], known: list[float], own: list[float]) -> list[int]:
+        changed: list[int] = []
+        given: list[Any] = []
+        for index in views:
+            tensor = self.values.view(index)
+            others = [one for one in given if one.dtype.is_floating_point == tensor.dtype.is_floating_point]
+            idle = self.states.idle(self.job["views"][index]["region"])
+            if give_boundaries(tensor, others, known, own, index, idle):
+                changed.append(index)
+            given.append(tensor)
+        return changed
 
     def streams(self, which: str, regions: list[int]) -> str:
         if self.memory.kind != "cuda":

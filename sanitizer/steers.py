@@ -1,0 +1,104 @@
+"""Which of a launch's memory only goes into its results, and with which numbers that is compared.
+
+What no address, mask, condition, trip count or divisor depends on can hold any values without harm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kerncap.sanitizer.concrete.dataflow import (
+    ANYWHERE,
+    ATOMICS,
+    HARMLESS,
+    LOADS,
+    MEMORY,
+    Dataflow,
+    pointer_operand,
+    points,
+)
+from kerncap.sanitizer.concrete.needed_operations import steering
+from kerncap.sanitizer.launch import Launch, ScalarArgument
+from kerncap.sanitizer.ttir import read_module
+from kerncap.sanitizer.ttir.ir import Dense, Operation, Value
+
+_COMPARISONS = frozenset(
+    f"arith.{name}"
+    for name in (
+        *("cmpi", "cmpf", "maxsi", "minsi", "maxui", "minui"),
+        *("maximumf", "minimumf", "maxnumf", "minnumf"),
+    )
+) | {"tt.clampf"}
+_SAME_NUMBER = frozenset((
+    *("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "arith.extsi", "arith.extui"),
+    *("arith.sitofp", "arith.uitofp", "arith.extf", "arith.truncf", "arith.trunci"),
+))  # fmt: skip
+_MOST_NUMBERS = 16
+
+
+@dataclass(frozen=True)
+class Steers:
+    """``storages``: those that steer; None if not known. ``numbers``: what others are compared with.
+
+    ``waits``: whether a condition of a ``while`` may rest on memory.
+    """
+
+    storages: frozenset[int] | None
+    numbers: tuple[float, ...]
+    waits: bool
+
+
+def steers(launch: Launch) -> Steers:
+    """Reads the launch's TTIR; raises FormatError for one that can't be read."""
+    module = read_module(launch.ttir)
+    flow = Dataflow(module, module.kernel, launch)
+    found = steering(flow)
+    roots = [
+        flow.roots(pointer_operand(one))
+        for one in found.evaluated
+        if one.name in LOADS or one.name in ATOMICS
+    ]
+    storages: frozenset[int] | None = frozenset().union(*roots)
+    if ANYWHERE in frozenset().union(*roots) or any(map(_unknown, flow.operations)):
+        storages = None
+    numbers = (
+        number
+        for one in flow.operations
+        if one.name in _COMPARISONS and one not in found.evaluated
+        for value in one.operands
+        for number in _numbers(flow, launch, value)
+    )
+    distinct = tuple(dict.fromkeys(number for number in numbers if math.isfinite(number)))
+    return Steers(storages, distinct[:_MOST_NUMBERS], any(one.name == "scf.while" for one in flow.operations))
+
+
+def _unknown(operation: Operation) -> bool:
+    """Whether it may read memory in a way that is not known."""
+    known = (
+        operation.name in MEMORY or operation.name in HARMLESS or operation.name.startswith(("scf.", "cf."))
+    )
+    return not known and any(points(value.type) for value in operation.operands)
+
+
+def _numbers(flow: Dataflow, launch: Launch, value: Value) -> Iterator[float]:
+    """The constants and the launch's own numbers that a value may be."""
+    seen, queue = {value}, [value]
+    while queue:
+        value = queue.pop()
+        before = flow.forwarded(value)
+        owner = value.owner
+        if before is None and isinstance(owner, Operation):
+            if owner.name == "arith.constant":
+                held = owner.attributes["value"]
+                yield from map(float, held.values[:_MOST_NUMBERS] if isinstance(held, Dense) else (held,))
+            before = list(owner.operands) if owner.name in _SAME_NUMBER else []
+        elif before is None and value in flow.kernel.arguments:
+            argument = launch.arguments[flow.kernel.arguments.index(value)]
+            if isinstance(argument, ScalarArgument):
+                yield float(argument.value)
+        for one in before or []:
+            if one not in seen:
+                seen.add(one)
+                queue.append(one)

@@ -1,0 +1,82 @@
+"""Values on which comparisons turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from kerncap.replay.worker.common.boundary_values import on_boundaries
+from kerncap.replay.worker.native import value_ops as native
+from kerncap.replay.worker.native.dtypes import Number
+from kerncap.replay.worker.torch_backend.boundaries import give_boundaries
+from kerncap.replay.worker.torch_backend.compare_views import never
+
+
+def test_integers_get_equal_ones_neighbours_ends_and_numbers_and_most_stay() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.choice(np.arange(-500, 500), (2, 400), replace=False).astype(np.int32)
+    new = on_boundaries(x, x.min(), x.max(), [y], [7.0, 9999.0], [11.0, 8888.0])
+    changed = new != x
+    assert 50 < changed.sum() <= 100
+    assert (new == y).any(), "as the other tensor"
+    assert (new[changed] == np.roll(x, -1)[changed]).any(), "as its neighbour"
+    assert {-1, 1} <= set((new - x)[changed].tolist())
+    given = set(new[changed].tolist())
+    assert {int(x.min()), int(x.max()), 0, 6, 7, 8, 10, 11, 12} <= given
+    assert 9999 in given, "the captured kernel's own number"
+    assert not {9998, 10000, 8888} & given and new[new != 9999].max() == x.max()
+
+
+def test_of_a_few_each_gets_one() -> None:
+    x = np.array([5, 9], dtype=np.int64)
+    assert (on_boundaries(x, 5, 9, [], [], []) != x).any()
+    assert on_boundaries(np.array([3]), 3, 3, [], [], []).tolist() == [3], "nothing else is known of it"
+    assert on_boundaries(np.array([3]), 3, 3, [], [4.0], []).tolist() == [4]
+
+
+def test_floats_get_ties_and_zeros_and_what_is_special_stays() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((2, 400))
+    x[::5] = np.nan
+    y[::3] = np.inf
+    new = on_boundaries(x, -3.0, 3.0, [y], [0.5, 1e30], [2.0, 100.0])
+    assert np.array_equal(np.isfinite(new), np.isfinite(x))
+    given = new[new != x]
+    assert {0.0, 0.5, 2.0} <= set(given.tolist()) and not {100.0, 1e30} & set(given.tolist())
+    assert np.signbit(new[new == 0]).any() and not np.signbit(new[new == 0]).all()
+    assert (new == y).any() and (new[:-1] == new[1:]).any()
+    positive = on_boundaries(np.abs(x), 0.1, 3.0, [], [], [])
+    assert not (positive == 0).any(), "zero may be outside of what it is for"
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64", "bool", "float32", "float16"])
+def test_both_workers_give_the_same(dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    kind: Any = np.dtype(dtype)
+    first, second = (rng.integers(0, 2 if dtype == "bool" else 99, (2, 9, 70)) / 1).astype(kind)
+    known, own = [3.0], [50.0]
+    tensor, other = torch.from_numpy(first.copy()), torch.from_numpy(second)
+    assert give_boundaries(tensor, [other], known, own, 2, never)
+    bits = first.copy().view(f"u{kind.itemsize}")
+    number = Number(dtype, kind.itemsize)
+    others = [native._numbers(number, second.view(bits.dtype))]
+    assert native._give_boundaries(number, bits, others, known, own, 2)
+    assert tensor.numpy().tobytes() == bits.tobytes() != first.tobytes()
+
+
+def test_what_is_sorted_stays() -> None:
+    offsets = torch.tensor([0, 3, 3, 9, 20])
+    assert not give_boundaries(offsets, [], [4.0], [], 0, never)
+
+
+def test_rows_with_gaps_and_broadcast_rows_are_changed_in_place() -> None:
+    wide = torch.arange(40, dtype=torch.int32).flip(0).reshape(4, 10)
+    part, beside = wide[:, 2:7], wide[:, 7:].clone()
+    before = part.clone()
+    assert give_boundaries(part, [], [], [], 0, never)
+    assert not torch.equal(part, before) and torch.equal(wide[:, 7:], beside)
+    row = torch.tensor([5, 1, 9])
+    assert give_boundaries(row.expand(4, 3), [], [], [], 0, never) and row.tolist() != [5, 1, 9]

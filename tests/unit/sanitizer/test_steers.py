@@ -1,0 +1,81 @@
+"""Which of a launch's memory decides where memory is touched, and what is compared with the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton")
+
+import triton
+import triton.language as tl
+
+from kerncap.sanitizer.steers import Steers, steers
+
+from .compiled import launch_of
+
+
+@triton.jit
+def many(index, mask, count, divisor, flag, shift, data, limit_ptr, out, threshold, scratch, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(data + tl.load(index + i), mask=tl.load(mask + i) > 0, other=0)
+    for _ in range(tl.load(count)):
+        x += 1
+    x = x // tl.load(divisor + i) << tl.load(shift + i)
+    limit = tl.load(limit_ptr + i)
+    if tl.load(flag) > 7:
+        tl.store(out + i, x)
+    x = tl.where(limit > 40, x, tl.where(limit == threshold, 3, tl.maximum(x, -5)))
+    tl.store(out + B + i, x)
+
+
+@triton.jit
+def through_memory(data, scratch, out, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(scratch + i, tl.load(data + i))
+    tl.store(out + tl.load(scratch + i), 1.0)
+
+
+@triton.jit
+def waiting(data, out, B: tl.constexpr):
+    x = 0
+    while x == 0:
+        x = tl.load(data, volatile=True)
+    tl.store(out, 1)
+
+
+@triton.jit
+def elsewhere(data, out, B: tl.constexpr):
+    place = tl.load(data).to(tl.pointer_type(tl.int32))
+    tl.store(out, tl.load(place))
+
+
+def found(kernel: Any, signature: dict[str, str], **values: Any) -> tuple[set[str], Steers]:
+    launch = launch_of(kernel, (1,), signature, {"B": 16}, **values)
+    steered = steers(launch)
+    names = {"?"} if steered.storages is None else {launch.storages[n].name for n in steered.storages}
+    return names, steered
+
+
+def test_addresses_masks_counts_conditions_and_divisors_steer() -> None:
+    names = ("index", "mask", "count", "divisor", "flag", "shift", "data", "limit_ptr", "out")
+    shapes = dict.fromkeys((*names, "scratch"), (32,))
+    signature = dict.fromkeys(names, "*i32") | {"threshold": "i32", "scratch": "*i32"}
+    steered, said = found(many, signature, threshold=17, **shapes)
+    assert steered == {"index", "mask", "count", "divisor", "flag", "shift"}
+    assert sorted(said.numbers) == [-5, 17, 40] and not said.waits
+
+
+def test_what_goes_through_memory_steers_too() -> None:
+    signature = {"data": "*i32", "scratch": "*i32", "out": "*fp32"}
+    assert found(through_memory, signature, data=(16,), scratch=(16,), out=(16,))[0] == {"data", "scratch"}
+
+
+def test_a_loop_that_waits_is_known() -> None:
+    steered, said = found(waiting, {"data": "*i32", "out": "*i32"}, data=(1,), out=(1,))
+    assert steered == {"data"} and said.waits
+
+
+def test_what_reads_anywhere_leaves_nothing_free() -> None:
+    assert found(elsewhere, {"data": "*i64", "out": "*i32"}, data=(1,), out=(1,))[0] >= {"data"}
