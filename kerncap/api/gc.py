@@ -13,7 +13,7 @@ from typing import Any
 
 from kerncap import failure, log
 from kerncap.errors import UsageError
-from kerncap.format.found import Found, folders_in, looked_at
+from kerncap.format.found import Found, looked_at, reproducers_in
 
 _AGE = re.compile(r"^\s*([0-9]{1,6})\s*([hdw])\s*$")
 _HOURS = {"h": 1, "d": 24, "w": 168}
@@ -65,7 +65,7 @@ def collect(
             raise UsageError(f"{folder}: not a folder; name the one that holds reproducers")
     now_s, kept_bytes = time.time(), 0
     going, staying, left_alone = [], [], []
-    for each in looked_at([one for folder in folders for one in folders_in(folder)]):
+    for each in looked_at(reproducers_in(folders)):
         reason = _why_not(each)
         is_old = older_than_s is not None and now_s - each.sealed_s > older_than_s
         is_too_much = keep_bytes is not None and kept_bytes + each.size_bytes > keep_bytes

@@ -45,9 +45,11 @@ COMMANDS = {
     "gc": "List reproducers that are old or too many, and remove them.",
     "seal": "Recover the launches of a session that was killed.",
     "doctor": "Report what works on this machine, or in a program, and what is missing.",
+    "config": "Show what configuration files set.",
     "schema": "Print the JSON Schema of a command's --json.",
     "mcp": "Serve the commands to an agent over the Model Context Protocol.",
 }
+CONFIGURED = ("capture", "list", "tune", "minimize", "diff")  # have defaults in `kerncap.cli.settings`
 # `color`: click would drop what looks like a colour, where `streams` shows it as what it is.
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # before click 8.2 no error
 WORDS = "kerncap.words"  # of a context's meta: the command's name and all that follows it
@@ -82,6 +84,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         ctx.meta[WORDS] = [*args]
+        if args[0] in CONFIGURED:
+            from kerncap.cli import settings
+
+            ctx.default_map = {args[0]: settings.read().defaults_of(args[0])}
         if args[0] not in COMMANDS:
             import difflib  # milliseconds, for a mistake only
 
@@ -103,9 +109,10 @@ class LazyGroup(click.Group):
 
 def _reproducers_here() -> str:
     """For `kerncap` alone, in a folder of reproducers: a table of them. Empty elsewhere."""
+    from kerncap.cli import settings
     from kerncap.format import found
 
-    folders = [each for place in found.PLACES for each in found.folders_in(place)]
+    folders = found.reproducers_in(settings.places())
     if not folders:
         return ""
     import time

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from kerncap.cli import settings
 from kerncap.cli.paths import PATH
 
 
@@ -30,7 +31,7 @@ def command(
     from kerncap.report.found_text import render_collected
 
     collected = collect(
-        folders or (Path("kerncap-out"),),
+        folders or settings.places()[1:],
         parse_age(older_than) if older_than is not None else None,
         parse_size(max_size) if max_size is not None else None,
         delete,

@@ -19,9 +19,10 @@ class Reproducer(click.Path):
         if os.path.lexists(path):
             return path
         from kerncap import log
+        from kerncap.cli import settings
         from kerncap.format.found import LAST, named
 
-        found = named(path)
+        found = named(path, settings.places())
         if str(path) == LAST and found != path:
             log.line(f"last: {found}")
         return found

@@ -1,4 +1,4 @@
-"""Reproducers in the working folder and in ``kerncap-out``: by the beginning of a name, the last one, all."""
+"""Reproducers in folders: by the beginning of a name, the last one, all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from kerncap.format.reader import Reproducer
 from kerncap.printable import visible
 
 LAST = "last"
-PLACES = (Path("."), Path("kerncap-out"))
 _MANIFEST = "manifest.json"
 MOST_SHOWN = 5
 
@@ -32,16 +31,15 @@ class Found:
     problem: str = ""
 
 
-def named(path: Path) -> Path:
+def named(path: Path, places: Sequence[Path]) -> Path:
     """The reproducer that ``path`` means: itself if there is one, ``last``, or the beginning of a name.
 
-    A name is looked for in PLACES, or in the folder that ``path`` names; links are not followed. A path that
-    means nothing is returned as it is. Raises UsageError for the beginning of several names.
+    A name is looked for in ``places``, or in the folder that ``path`` names; links are not followed. A path
+    that means nothing is returned as it is. Raises UsageError for the beginning of several names.
     """
     if os.path.lexists(path) or not path.name:
         return path
-    folders = PLACES if path.name == str(path) else (path.parent,)
-    there = [each for folder in folders for each in folders_in(folder)]
+    there = reproducers_in(places if path.name == str(path) else (path.parent,))
     if str(path) == LAST:
         return max(there, key=_sealed_s, default=path)
     matching = [each for each in there if each.name.startswith(path.name)]
@@ -52,13 +50,13 @@ def named(path: Path) -> Path:
     return matching[0] if matching else path
 
 
-def folders_in(folder: Path) -> list[Path]:
-    """Reproducers directly in a folder, or in one of its folders (of ranks, of tests); through no link."""
-    return [each for one in _subfolders(folder) for each in ([one] if _is_one(one) else _ones_in(one))]
-
-
-def _ones_in(folder: Path) -> list[Path]:
-    return [each for each in _subfolders(folder) if _is_one(each)] if folder != PLACES[1] else []
+def reproducers_in(folders: Sequence[Path]) -> list[Path]:
+    """Those in the folders, or in a folder there (of a rank, of a test); through no link; each once."""
+    found: dict[Path, None] = {}
+    for folder in folders:
+        for one in _subfolders(folder):
+            found.update(dict.fromkeys([one] if _is_one(one) else filter(_is_one, _subfolders(one))))
+    return list(found)
 
 
 def _subfolders(folder: Path) -> list[Path]:

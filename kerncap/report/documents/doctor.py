@@ -80,3 +80,23 @@ class DoctorProgramDocument(Document, frozen=True, kw_only=True):
     next_steps: Names
     notes: Names
     routes: Annotated[dict[str, int], says("Launches of all processes by the call that made them.")]
+
+
+class SettingInForce(Part, frozen=True, kw_only=True):
+    name: Annotated[str, says("Command and option, such as capture.max-size.")]
+    value: Annotated[str | None, says("Value as text; null if the option has no default.")]
+    origin: Annotated[str, says("Path of the file, or 'default'.")]
+
+
+class IgnoredSetting(Part, frozen=True, kw_only=True):
+    """A key that no file can set."""
+
+    name: str
+    file: Path
+
+
+class ConfigDocument(Document, frozen=True, kw_only=True):
+    """The options that a configuration file may set."""
+
+    settings: tuple[SettingInForce, ...]
+    ignored: tuple[IgnoredSetting, ...]

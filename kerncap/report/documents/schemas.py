@@ -40,6 +40,7 @@ DOCUMENTS = {
     "pack": "sharing:PackDocument",
     "unpack": "sharing:UnpackDocument",
     "gc": "sharing:GcDocument",
+    "config": "doctor:ConfigDocument",
     "export": "sharing:ExportDocument",
     "report": "sharing:ReportDocument",
     "seal": "capture:CaptureDocument",

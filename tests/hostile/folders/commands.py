@@ -38,6 +38,7 @@ LIGHT = {
     "seal": "seal {session} -o {out}",
     "arm": "arm {session} --last 1",
     "schema": "schema inspect",
+    "config": "config",
     "gc": "gc {root} --older-than 12h",
     "slice": "slice {range} 0 -o {out}",
     "trace": "trace -o {out}/made.json -- true",
