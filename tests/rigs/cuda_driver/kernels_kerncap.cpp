@@ -1,5 +1,6 @@
 // Host functions for kerncap's own device kernels, so that the ways over the device are tested too.
 // What each does is said in replay/worker/cuda/memory_kernels.py and shims/cuda/kernels.
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -27,11 +28,17 @@ KERNEL(kerncap_pattern) {
   uint64_t offset = word(launch, 1), size = word(launch, 2), key = word(launch, 3), invert = word(launch, 4);
   auto* out = rig_array<uint8_t>(word(launch, 0), size);
   uint64_t threads = uint64_t{launch->grid[0]} * launch->block[0], first = offset / 8;
-  for (uint64_t at = offset; at < offset + size && at / 8 - first < threads; ++at) {
-    uint64_t x = (at / 8 + key) * 0x9E3779B97F4A7C15u;
+  for (uint64_t unit = first; unit - first < threads && unit * 8 < offset + size; ++unit) {
+    uint64_t x = (unit + key) * 0x9E3779B97F4A7C15u;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = x ^ (x >> 27) ^ invert;
-    out[at - offset] = static_cast<uint8_t>(x >> (at % 8 * 8));
+    uint64_t begin = std::max(unit * 8, offset), end = std::min(unit * 8 + 8, offset + size);
+    if (end - begin == sizeof x) {
+      std::memcpy(out + (begin - offset), &x, sizeof x);
+    } else {
+      x >>= begin % 8 * 8;
+      std::memcpy(out + (begin - offset), &x, end - begin);
+    }
   }
 }
 
@@ -42,7 +49,8 @@ KERNEL(kerncap_compare) {
   uint8_t* bitmap = word(launch, 3) ? rig_array<uint8_t>(word(launch, 3), (size + 7) / 8) : nullptr;
   for (uint64_t byte = 0; byte < (size + 7) / 8; ++byte) {
     uint8_t bits = 0;
-    for (uint64_t i = byte * 8; i < byte * 8 + 8 && i < size; ++i)
+    uint64_t first = byte * 8, end = std::min(first + 8, size);
+    for (uint64_t i = std::memcmp(a + first, b + first, end - first) ? first : end; i < end; ++i)
       if (a[i] != b[i]) bits = static_cast<uint8_t>(bits | 1 << (i % 8)), ++differing;
     if (bitmap) bitmap[byte] = bits;
   }
