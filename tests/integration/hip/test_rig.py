@@ -159,7 +159,7 @@ def test_a_memory_fault_on_demand(case: Driver) -> None:
 
 def test_a_setting_that_makes_no_sense_is_said(case: Driver) -> None:
     for variables, line in [
-        ({"GFX": "gfx1100"}, "AMD_GPU_GFX=gfx1100: gfx90a and gfx942 are emulated"),
+        ({"GFX": "gfx1100"}, "AMD_GPU_GFX=gfx1100: gfx90a, gfx942 and gfx950 are emulated"),
         ({"MEMORY": "1"}, "AMD_GPU_MEMORY=1: expected a number from 1048576 to 68719476736"),
         ({"FAIL": "fire@1"}, "AMD_GPU_FAIL=fire@1: expected WHAT@NUMBER"),
     ]:

@@ -18,6 +18,7 @@ import pytest
 from tests.native.building import ROOT, build
 
 LANES = 64
+ARCHS = ("gfx90a", "gfx942", "gfx950")  # as `targets` of gpu.h
 FAULTS = ("none", "memory", "aperture", "illegal", "unsupported", "trap", "code_object", "cancelled")
 # MODE for kernels as compilers set it: denormals are kept, DX10_CLAMP and IEEE are on.
 RSRC1 = 0xF << 16 | 1 << 21 | 1 << 23
@@ -34,7 +35,7 @@ class Result(NamedTuple):
 
 
 def rocm_prefix() -> Path | None:
-    """The ROCm user space that ``make amd-gpu`` unpacks; its libLLVM knows gfx942."""
+    """The ROCm user space that ``make amd-gpu`` unpacks; its libLLVM knows gfx950."""
     prefix = Path(os.environ.get("AMD_GPU_ROCM") or ROOT / "build" / "amd-gpu" / "rocm")
     return prefix if (prefix / "usr/lib64/ld-linux-x86-64.so.2").exists() else None
 
@@ -98,7 +99,7 @@ def _text_section(elf: bytes) -> bytes:
 
 
 def run_code(
-    text: str,
+    text: str | bytes,
     arch: str = "gfx90a",
     data: bytes = b"",
     workgroup: int = 64,
@@ -107,12 +108,15 @@ def run_code(
     private: int = 0,
     rsrc1: int = RSRC1,
 ) -> Result:
-    """Runs an assembler text; s[0:1] points at the address of ``data``, s2 is the workgroup, v0 the lane."""
-    code = assemble(text, arch)
+    """Runs a text or machine code.
+
+    s[0:1] points at the address of ``data``, s2 is the workgroup, v0 the lane.
+    """
+    code = assemble(text, arch) if isinstance(text, str) else text
     server = _server()
     assert server.stdin is not None and server.stdout is not None
     sizes = (len(code), len(data), workgroup, workgroups, lds, private, rsrc1, WORKGROUP_ID_X)
-    server.stdin.write(struct.pack("<9I", 942 if arch == "gfx942" else 90, *sizes) + code + data)
+    server.stdin.write(struct.pack("<9I", ARCHS.index(arch), *sizes) + code + data)
     server.stdin.flush()
     kind, length, pc, address, seconds = struct.unpack("<IIQQd", server.stdout.read(32))
     words = server.stdout.read(length).decode()
@@ -157,6 +161,24 @@ def lanes(
     result = run_code("\n".join(text), arch, blob + bytes(256 * words), lds=lds, private=private, rsrc1=rsrc1)
     assert result.fault == "none", f"{result.fault}: {result.text}\n" + "\n".join(text)
     return np.frombuffer(result.data[len(blob) :], np.uint32).reshape(words, LANES).copy()
+
+
+def registers(text: str, inputs: np.ndarray, words: int, arch: str, lds: int = 0) -> np.ndarray:
+    """What a text leaves in v128 and the ``words - 1`` registers behind it: uint32[words, 64].
+
+    ``inputs``, uint32[n, 64], are in v64 and the n - 1 registers behind it; four times the lane is in v1.
+    """
+    lines = ["s_load_dwordx2 s[4:5], s[0:1], 0x0", "v_lshlrev_b32_e32 v1, 2, v0"]
+    for row in range(len(inputs)):
+        lines += [f"v_add_u32_e32 v2, {256 * row}, v1", f"global_load_dword v{64 + row}, v2, s[4:5]"]
+    lines += [text, "s_mov_b64 exec, -1"]
+    for row in range(words):
+        lines += [f"v_add_u32_e32 v2, {256 * (len(inputs) + row)}, v1"]
+        lines += [f"global_store_dword v2, v{128 + row}, s[4:5]"]
+    data = np.ascontiguousarray(inputs, np.uint32).tobytes()
+    result = run_code("\n".join(lines), arch, data + bytes(256 * words), lds=lds)
+    assert result.fault == "none", f"{result.fault}: {result.text}\n{text}"
+    return np.frombuffer(result.data[len(data) :], np.uint32).reshape(words, LANES).copy()
 
 
 def _columns(array: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 // Runs machine code on the instruction side alone. Reads requests from standard input and answers on standard
-// output, both binary (isa.py has the other end), until the input ends. --list prints the mnemonics it knows;
-// --decode TARGET reads code alone and prints what it could not decode.
+// output, both binary (isa.py has the other end), until the input ends. --decode TARGET reads code alone and
+// prints what it could not decode; --sweep TARGET prints a line for each instruction that libLLVM knows: how
+// it is taken, its mnemonic, the bytes of an example and its text.
 #include <cstring>
 #include <ctime>
 #include <string>
@@ -10,6 +11,7 @@
 #include "isa/decode.h"
 #include "isa/disassembler.h"
 #include "isa/wave.h"
+#include "sweep.h"
 
 namespace {
 
@@ -73,7 +75,7 @@ amd_gpu::Fault run(const Request& request, const std::vector<u8>& code, std::vec
   put<u64>(packet, 32, code_va);
   put<u64>(packet, 40, kernarg_va);
   amd_gpu::Dispatch dispatch;
-  dispatch.target = request.target == 942 ? amd_gpu::Target::gfx942 : amd_gpu::Target::gfx90a;
+  dispatch.target = amd_gpu::targets[request.target];
   dispatch.memory = &memory;
   dispatch.packet = packet.data();
   return amd_gpu::run_dispatch(dispatch);
@@ -114,16 +116,33 @@ int decode_all(amd_gpu::Target target) {
   return all ? 0 : 1;
 }
 
+int print_sweep(amd_gpu::Target target) {
+  constexpr const char* taken[] = {"executed", "partly", "refused"};
+  try {
+    for (const auto& [name, found] : amd_gpu::sweep(target)) {
+      std::string bytes;
+      for (const u8 byte : found.bytes)
+        bytes += "0123456789abcdef"[byte >> 4], bytes += "0123456789abcdef"[byte & 15];
+      std::printf("%s %s %s %s\n", taken[static_cast<unsigned>(found.taken)], name.c_str(), bytes.c_str(),
+                  found.text.c_str());
+    }
+    return 0;
+  } catch (const amd_gpu::Stop& stop) {
+    std::fprintf(stderr, "%s\n", stop.text.c_str());
+    return 1;
+  }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   if (const char* level = std::getenv("AMD_GPU_LOG")) amd_gpu::log_level = std::atoi(level);
   if (count == 1) return serve();
   const std::string option = arguments[1];
-  if (option == "--decode" && count == 3) {
-    const bool newer = std::string(arguments[2]) == "gfx942";
-    return decode_all(newer ? amd_gpu::Target::gfx942 : amd_gpu::Target::gfx90a);
+  for (const amd_gpu::Target target : amd_gpu::targets) {
+    if (count != 3 || std::string(arguments[2]) != amd_gpu::name(target)) continue;
+    if (option == "--decode") return decode_all(target);
+    if (option == "--sweep") return print_sweep(target);
   }
-  if (option != "--list") return 2;
-  for (const std::string& name : amd_gpu::Table::whole().mnemonics()) std::puts(name.c_str());
+  return 2;
 }

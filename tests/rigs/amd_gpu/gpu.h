@@ -25,11 +25,18 @@ namespace amd_gpu {
 
 // --- what is emulated ------------------------------------------------------------------------------------
 
-// Both have wavefronts of 64 and packed work-item ids.
-enum class Target { gfx90a, gfx942 };
+// All have wavefronts of 64 and packed work-item ids. In the order in which they came.
+enum class Target { gfx90a, gfx942, gfx950 };
+constexpr Target targets[] = {Target::gfx90a, Target::gfx942, Target::gfx950};
 
-inline const char* name(Target target) {
-  return target == Target::gfx942 ? "gfx942" : "gfx90a";
+constexpr const char* name(Target target) {
+  constexpr const char* names[] = {"gfx90a", "gfx942", "gfx950"};
+  return names[static_cast<unsigned>(target)];
+}
+
+// LDS that one workgroup can have.
+constexpr uint32_t lds_bytes_of(Target target) {
+  return target == Target::gfx950 ? 160 << 10 : 64 << 10;
 }
 
 // Flat addresses with these upper 32 bits are LDS and scratch, not memory; the driver says the same of them
@@ -140,8 +147,8 @@ struct Dispatch {
   Target target = Target::gfx90a;
   const PageTable* memory = nullptr;
   // The 64 bytes of hsa_kernel_dispatch_packet_t, whose sizes the driver has checked (no zero, no workgroup
-  // of more than 1024, LDS of at most 64 KiB); its own address and that of the amd_queue_t, as a kernel sees
-  // them.
+  // of more than 1024, LDS of at most lds_bytes_of()); its own address and that of the amd_queue_t, as a
+  // kernel sees them.
   const void* packet = nullptr;
   uint64_t packet_va = 0, queue_va = 0;
   // Looked at often enough that a kernel which never ends can be stopped (at least at each backward branch).

@@ -1,4 +1,4 @@
-"""Triton kernels launched through Triton's own HIP driver: ``kernels.py softmax|matmul|layer_norm|all``.
+"""Triton kernels through Triton's own HIP driver: ``kernels.py softmax matmul layer_norm scaled_matmul``.
 
 There is no PyTorch for ROCm where this runs: tensors are PyTorch's own over memory of HIP's. Prints one line
 for each kernel whose result is right. Needs TRITON_LIBHIP_PATH.
@@ -46,6 +46,17 @@ def matmul_kernel(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.c
         total = tl.dot(left, right, total)
     inside = (rows[:, None] < M) & (columns[None, :] < N)
     tl.store(c + rows[:, None] * N + columns[None, :], total, mask=inside)
+
+
+@triton.jit
+def scaled_matmul_kernel(a, a_scale, b, b_scale, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    rows, columns, k, runs = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K), tl.arange(0, K // 32)
+    left = tl.load(a + rows[:, None] * K + k[None, :])
+    pairs = tl.load(b + tl.arange(0, K // 2)[:, None] * N + columns[None, :])
+    left_scale = tl.load(a_scale + rows[:, None] * (K // 32) + runs[None, :])
+    right_scale = tl.load(b_scale + columns[:, None] * (K // 32) + runs[None, :])
+    total = tl.dot_scaled(left, left_scale, "e4m3", pairs, right_scale, "e2m1")
+    tl.store(c + rows[:, None] * N + columns[None, :], total)
 
 
 @triton.jit
@@ -102,6 +113,21 @@ def matmul() -> None:
     torch.testing.assert_close(on_host(c), a.float() @ b.float(), rtol=1e-3, atol=1e-2)
 
 
+def scaled_matmul() -> None:
+    """8 bits by 4 bits, with a scale for each 32 along k; sums are exact."""
+    m, n, k = 32, 32, 256
+    a = torch.randint(-4, 5, (m, k)).to(torch.float8_e4m3fn)
+    codes = torch.randint(0, 16, (k, n), dtype=torch.uint8)
+    b = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])[codes.long()]
+    scales = torch.randint(125, 130, (2, 32, k // 32), dtype=torch.uint8)
+    powers = torch.exp2(scales.float() - 127).repeat_interleave(32, dim=2)
+    c = on_device(torch.zeros(m, n))
+    pairs = codes[0::2] | codes[1::2] << 4
+    sources = on_device(a.view(torch.uint8)).view(torch.float8_e4m3fn), on_device(scales[0]), on_device(pairs)
+    scaled_matmul_kernel[(1,)](*sources, on_device(scales[1]), c, m, n, k)
+    torch.testing.assert_close(on_host(c), (a.float() * powers[0]) @ (b * powers[1].T))
+
+
 def layer_norm() -> None:
     x, w, b = torch.randn(4, 300, dtype=torch.bfloat16), torch.randn(300), torch.randn(300)
     y = on_device(torch.zeros(4, 300))
@@ -117,12 +143,10 @@ def main() -> None:
     hip.set_current_device = lambda _device: None
     hip.get_current_stream = lambda _device: 0
     driver.set_active(hip)
-    kernels = {one.__name__: one for one in (softmax, matmul, layer_norm)}
-    wanted = sys.argv[1] if len(sys.argv) > 1 else "all"
-    for name, launch in kernels.items():
-        if wanted in (name, "all"):
-            launch()
-            print(f"{name}: right on {hip.get_current_target().arch}", flush=True)
+    kernels = {one.__name__: one for one in (softmax, matmul, layer_norm, scaled_matmul)}
+    for name in sys.argv[1:]:
+        kernels[name]()
+        print(f"{name}: right on {hip.get_current_target().arch}", flush=True)
 
 
 if __name__ == "__main__":

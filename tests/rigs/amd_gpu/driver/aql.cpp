@@ -14,7 +14,7 @@ namespace amd_gpu {
 namespace {
 
 constexpr uint64_t packet_bytes = 64;
-constexpr uint32_t most_work_items = 1024, most_group_bytes = 64 << 10;
+constexpr uint32_t most_work_items = 1024;
 
 enum class Step { done, waits, failed };
 
@@ -61,7 +61,8 @@ Step dispatch(Packet& packet) {
   const bool no_grid = kernel.grid_size_x == 0 || kernel.grid_size_y == 0 || kernel.grid_size_z == 0;
   if (items == 0 || no_grid) return fail(packet, PacketError::zero_size);
   if (items > most_work_items) return fail(packet, PacketError::workgroup_size);
-  if (kernel.group_segment_size > most_group_bytes) return fail(packet, PacketError::group_memory);
+  if (kernel.group_segment_size > lds_bytes_of(driver().config.target))
+    return fail(packet, PacketError::group_memory);
   if (kernel.kernel_object == 0) return fail(packet, PacketError::code_object);
 
   bool hangs = false, unknown = false;

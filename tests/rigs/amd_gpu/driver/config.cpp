@@ -33,9 +33,11 @@ void read_number(const char* name, uint64_t least, uint64_t most, uint64_t& valu
 
 Target read_target() {
   const std::string text = variable("AMD_GPU_GFX");
-  if (text.empty() || text == "gfx90a") return Target::gfx90a;
-  if (text == "gfx942") return Target::gfx942;
-  refuse("AMD_GPU_GFX=" + text + ": gfx90a and gfx942 are emulated");
+  if (text.empty()) return Target::gfx90a;
+  for (const Target target : targets) {
+    if (text == name(target)) return target;
+  }
+  refuse("AMD_GPU_GFX=" + text + ": gfx90a, gfx942 and gfx950 are emulated");
 }
 
 Failure read_failure(const std::string& entry) {

@@ -18,6 +18,7 @@ namespace {
 
 constexpr Chip gfx90a = {90010, 0x740f, 141, 416, 8, 14, 78, "AMD Instinct MI210 (emulated)"};
 constexpr Chip gfx942 = {90402, 0x74a1, 141, 1216, 32, 10, 150, "AMD Instinct MI300X (emulated)"};
+constexpr Chip gfx950 = {90500, 0x75a3, 141, 1024, 32, 8, 30, "AMD Instinct MI355X (emulated)"};
 
 constexpr uint64_t host_memory_bytes = 24ULL << 30;
 constexpr unsigned heap_system = 0, heap_public = 1, heap_private = 2;  // of a memory bank
@@ -97,7 +98,7 @@ std::string cpu_properties(unsigned links) {
                 {"max_engine_clk_ccompute", 2000}});
 }
 
-std::string gpu_properties(const Chip& chip, unsigned ordinal) {
+std::string gpu_properties(const Chip& chip, unsigned lds_bytes, unsigned ordinal) {
   const uint64_t capability = HSA_CAP_WATCH_POINTS_SUPPORTED | 2U << HSA_CAP_WATCH_POINTS_TOTALBITS_SHIFT |
                               HSA_CAP_DOORBELL_TYPE_2_0 << HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT |
                               HSA_CAP_SRAM_EDCSUPPORTED | HSA_CAP_SVMAPI_SUPPORTED;
@@ -110,7 +111,7 @@ std::string gpu_properties(const Chip& chip, unsigned ordinal) {
                 {"cpu_core_id_base", 0},
                 {"simd_id_base", 0x80001000},
                 {"max_waves_per_simd", 8},
-                {"lds_size_in_kb", 64},
+                {"lds_size_in_kb", lds_bytes >> 10},
                 {"gds_size_in_kb", 0},
                 {"num_gws", 64},
                 {"wave_front_size", 64},
@@ -156,7 +157,8 @@ void add_nodes(Files& files, const Driver& state) {
     const std::string place = std::to_string(device->ordinal);
     files[node + "gpu_id"] = std::to_string(device->gpu_id) + "\n";
     files[node + "name"] = std::string(chip_of(state).name) + "\n";
-    files[node + "properties"] = gpu_properties(chip_of(state), device->ordinal);
+    files[node + "properties"] =
+        gpu_properties(chip_of(state), lds_bytes_of(state.config.target), device->ordinal);
     files[node + "mem_banks/0/properties"] =
         bank(large_bar ? heap_public : heap_private, state.config.memory_bytes, 4096);
     files[node + "caches/0/properties"] = cache(1, 16, 64);
@@ -223,7 +225,14 @@ void write_file(const std::string& path, const std::string& text) {
 }  // namespace
 
 const Chip& chip_of(const Driver& state) {
-  return state.config.target == Target::gfx942 ? gfx942 : gfx90a;
+  switch (state.config.target) {
+    case Target::gfx90a:
+      return gfx90a;
+    case Target::gfx942:
+      return gfx942;
+    default:
+      return gfx950;
+  }
 }
 
 std::string write_topology(const Driver& state) {

@@ -90,16 +90,18 @@ void store_words(Wave& wave, const Instruction& in) {
   });
 }
 
-// Straight into LDS: at M0 and the instruction's offset, one lane behind the other. No data operand.
-template <class Path, class T>
+// Straight into LDS: at M0 and the instruction's offset, one lane behind the other, with whole words. No data
+// operand.
+template <class Path, class T, unsigned count = 1>
 void load_to_lds(Wave& wave, const Instruction& in) {
   Path path(wave, in, 0);
   const u64 base = u64{wave.scalar[m0]} + static_cast<u32>(in.offset);
   for_active(wave, [&](unsigned l) {
-    T value{};
-    path.read(l, &value, sizeof value);
-    const u32 word = static_cast<u32>(value);
-    std::memcpy(wave.lds_at(base + 4 * l, 4, true), &word, 4);
+    T values[count] = {};
+    path.read(l, values, sizeof values);
+    u32 words[count];
+    for (unsigned k = 0; k < count; k++) words[k] = static_cast<u32>(values[k]);
+    std::memcpy(wave.lds_at(base + sizeof words * l, sizeof words, true), words, sizeof words);
   });
 }
 
@@ -137,6 +139,8 @@ void add_loads_to_lds(Table& t, const std::string& prefix) {
   t.add(prefix + "load_lds_ushort", load_to_lds<Path, u16>);
   t.add(prefix + "load_lds_sshort", load_to_lds<Path, i16>);
   t.add(prefix + "load_lds_dword", load_to_lds<Path, u32>);
+  t.add(prefix + "load_lds_dwordx3", load_to_lds<Path, u32, 3>);
+  t.add(prefix + "load_lds_dwordx4", load_to_lds<Path, u32, 4>);
 }
 
 }  // namespace amd_gpu

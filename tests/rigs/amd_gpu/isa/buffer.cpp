@@ -96,9 +96,9 @@ class BufferPath {
 };
 
 // "lds" behind a load sends it to LDS, and it has no data operand.
-template <class T, Execute to_register>
+template <class T, Execute to_register, unsigned count = 1>
 void load_anywhere(Wave& wave, const Instruction& in) {
-  in.to_lds ? load_to_lds<BufferPath, T>(wave, in) : to_register(wave, in);
+  in.to_lds ? load_to_lds<BufferPath, T, count>(wave, in) : to_register(wave, in);
 }
 
 }  // namespace
@@ -107,6 +107,8 @@ void add_buffer(Table& t) {
   add_loads_and_stores<BufferPath>(t, "buffer_");
   add_atomics<BufferPath>(t, "buffer_atomic_");
   t.add("buffer_load_dword", load_anywhere<u32, load_words<BufferPath, 1>>);
+  t.add("buffer_load_dwordx3", load_anywhere<u32, load_words<BufferPath, 3>, 3>);
+  t.add("buffer_load_dwordx4", load_anywhere<u32, load_words<BufferPath, 4>, 4>);
   t.add("buffer_load_ubyte", load_anywhere<u8, load_part<BufferPath, u8, Half::none>>);
   t.add("buffer_load_sbyte", load_anywhere<i8, load_part<BufferPath, i8, Half::none>>);
   t.add("buffer_load_ushort", load_anywhere<u16, load_part<BufferPath, u16, Half::none>>);

@@ -1,5 +1,7 @@
 #include "decode.h"
 
+#include <vector>
+
 #include "disassembler.h"
 #include "wave.h"
 
@@ -96,10 +98,12 @@ Instruction decode(Target target, const uint8_t* bytes, size_t available, uint64
   } else {
     remove_ending(instruction.mnemonic, "_e64") || remove_ending(instruction.mnemonic, "_e32");
   }
-  // Packed instructions take the upper halves for their upper result unless the text says otherwise.
-  if (instruction.mnemonic.starts_with("v_pk_")) instruction.op_sel_hi = 7;
+  // Packed instructions take the upper halves for their upper result unless the text says otherwise; the
+  // bytes of scales are chosen in the same way.
+  if (instruction.mnemonic.starts_with("v_pk_") || instruction.mnemonic.starts_with("v_mfma_scale"))
+    instruction.op_sel_hi = 7;
 
-  const Entry* entry = Table::whole().find(instruction.mnemonic);
+  const Entry* entry = Table::of(target).find(instruction.mnemonic);
   if (!entry) unsupported(instruction, "instruction is not known");
   if (!entry->words_only && end != text.npos) parse_operands(text.substr(end + 1), instruction);
   choose(instruction, *entry);

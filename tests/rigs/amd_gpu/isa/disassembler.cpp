@@ -21,7 +21,7 @@ struct Library {
   std::string missing;  // why it cannot be used
 };
 
-// The newest first: only those from 17 on know gfx942.
+// The newest first: only those from 17 on know gfx942, from 20 on gfx950.
 constexpr const char* names[] = {"libLLVM.so.22.1", "libLLVM.so.21.1", "libLLVM.so.20.1",
                                  "libLLVM.so.19.1", "libLLVM.so.18.1", "libLLVM-17.so.1",
                                  "libLLVM-16.so.1", "libLLVM-15.so.1", "libLLVM-14.so.1"};
@@ -58,10 +58,11 @@ Library open_library() {
 
 // An instruction that only this target has, so that a libLLVM which falls back to another processor is seen.
 bool knows(const Library& library, Context context, Target target) {
-  if (target != Target::gfx942) return true;
   uint8_t move[] = {0x02, 0x71, 0x04, 0x7e};  // v_mov_b64_e32 v[2:3], v[2:3]
+  uint8_t swap[] = {0x01, 0xb3, 0x00, 0x7e};  // v_permlane16_swap_b32_e32 v0, v1
+  uint8_t* const known = target == Target::gfx950 ? swap : move;
   char text[128] = "";
-  return library.decode(context, move, sizeof move, 0, text, sizeof text) == sizeof move;
+  return target == Target::gfx90a || library.decode(context, known, 4, 0, text, sizeof text) == 4;
 }
 
 }  // namespace
@@ -71,8 +72,8 @@ Disassembled disassemble(Target target, const uint8_t* bytes, size_t available, 
   std::lock_guard<std::mutex> guard(mutex);
   static const Library& library = *new Library(open_library());
   if (!library.missing.empty()) throw Stop{FaultKind::unsupported, library.missing};
-  static Context contexts[2] = {};
-  Context& context = contexts[target == Target::gfx942];
+  static Context contexts[std::size(targets)] = {};
+  Context& context = contexts[static_cast<unsigned>(target)];
   if (!context) {
     context = library.create("amdgcn-amd-amdhsa", name(target), "", nullptr, 0, nullptr, nullptr);
     if (!context || !knows(library, context, target)) {

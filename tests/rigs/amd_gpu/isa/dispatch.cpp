@@ -1,6 +1,7 @@
 // run_dispatch(): workgroups and their waves, from a dispatch packet and a kernel descriptor.
 #include <algorithm>
 #include <list>
+#include <vector>
 
 #include "code_cache.h"
 #include "kernel.h"

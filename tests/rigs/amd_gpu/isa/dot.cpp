@@ -34,6 +34,11 @@ f32 dot_half(u32 a, u32 b, f32 c) {
   return std::fma(half_to_float(half_of(a, true)), half_to_float(half_of(b, true)), low + c);
 }
 
+f32 dot_bf16(u32 a, u32 b, f32 c) {
+  const f32 low = bf16_to_float(half_of(a, false)) * bf16_to_float(half_of(b, false));
+  return std::fma(bf16_to_float(half_of(a, true)), bf16_to_float(half_of(b, true)), low + c);
+}
+
 }  // namespace
 
 void add_dot(Table& t) {
@@ -50,6 +55,8 @@ void add_dot(Table& t) {
   accumulate(t, "v_dot8c_i32_i4",
              [](u32 a, u32 b, u32 c) { return static_cast<u32>(exact<true, 4>(a, b, c)); });
   vector(t, "v_dot2_f32_f16", [](u32 a, u32 b, f32 c) { return dot_half(a, b, c); });
+  vector(t, "v_dot2_f32_bf16", [](u32 a, u32 b, f32 c) { return dot_bf16(a, b, c); });
+  accumulate(t, "v_dot2c_f32_bf16", [](u32 a, u32 b, f32 c) { return dot_bf16(a, b, c); });
   accumulate(t, "v_dot2c_f32_f16", [](u32 a, u32 b, f32 c) { return dot_half(a, b, c); });
 }
 

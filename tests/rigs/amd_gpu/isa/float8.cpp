@@ -1,14 +1,12 @@
-// The 8-bit floats of gfx942: conversions of one value, of pairs, and with stochastic rounding.
-// Source: AMD Instinct MI300 ISA, V_CVT_F32_FP8, V_CVT_PK_F32_FP8, V_CVT_PK_FP8_F32, V_CVT_SR_FP8_F32.
+// The 8-bit floats: conversions of one value, of pairs, and with stochastic rounding. With a scale:
+// scaled.cpp. Source: AMD Instinct MI300 ISA, V_CVT_F32_FP8, V_CVT_PK_F32_FP8, V_CVT_PK_FP8_F32,
+// V_CVT_SR_FP8_F32.
 #include "lanes.h"
+#include "mode.h"
+#include "small_float.h"
 
 namespace amd_gpu {
 namespace {
-
-// MODE.FP16_OVFL, bit 23: too large a number becomes the largest, not NaN.
-bool saturates(const Wave& wave) {
-  return wave.mode >> 23 & 1;
-}
 
 template <class Format>
 void to_float(Wave& wave, const Instruction& in) {
@@ -41,10 +39,10 @@ void from_floats(Wave& wave, const Instruction& in) {
   const f32* b = source<f32>(wave, in, 2, 1, room_b);
   const unsigned shift = in.op_sel & 4 ? 16 : 0;
   const u32* old = wave.vector[in.operand(0).index];
-  const bool saturate = saturates(wave);
+  const bool saturate = (wave.mode & mode_overflow) != 0;
   Lanes<u32> results;
   for (unsigned l = 0; l < lanes; l++) {
-    const u32 pair = Format::encode(a[l], saturate) | static_cast<u32>(Format::encode(b[l], saturate)) << 8;
+    const u32 pair = Format::encode(a[l], saturate) | Format::encode(b[l], saturate) << 8;
     results[l] = (old[l] & ~(0xffffu << shift)) | pair << shift;
   }
   put(wave, in, 0, results);
@@ -59,7 +57,7 @@ void from_float_randomly(Wave& wave, const Instruction& in) {
   const u32* random = source<u32>(wave, in, 2, 1, room_b);
   const unsigned shift = 8 * (in.op_sel >> 2 & 3);
   const u32* old = wave.vector[in.operand(0).index];
-  const bool saturate = saturates(wave);
+  const bool saturate = (wave.mode & mode_overflow) != 0;
   for (unsigned l = 0; l < lanes; l++) {
     const u32 byte = Format::encode(a[l], saturate, &random[l]);
     results[l] = (old[l] & ~(0xffu << shift)) | byte << shift;
@@ -67,17 +65,22 @@ void from_float_randomly(Wave& wave, const Instruction& in) {
   put(wave, in, 0, results);
 }
 
+template <class F8, class B8>
+void add(Table& t) {
+  t.add("v_cvt_f32_fp8", Entry{.execute = to_float<F8>, .clamps = true});
+  t.add("v_cvt_f32_bf8", Entry{.execute = to_float<B8>, .clamps = true});
+  t.add("v_cvt_pk_f32_fp8", to_floats<F8>);
+  t.add("v_cvt_pk_f32_bf8", to_floats<B8>);
+  t.add("v_cvt_pk_fp8_f32", from_floats<F8>);
+  t.add("v_cvt_pk_bf8_f32", from_floats<B8>);
+  t.add("v_cvt_sr_fp8_f32", from_float_randomly<F8>);
+  t.add("v_cvt_sr_bf8_f32", from_float_randomly<B8>);
+}
+
 }  // namespace
 
-void add_float8(Table& t) {
-  t.add("v_cvt_f32_fp8", Entry{.execute = to_float<Fp8>, .clamps = true});
-  t.add("v_cvt_f32_bf8", Entry{.execute = to_float<Bf8>, .clamps = true});
-  t.add("v_cvt_pk_f32_fp8", to_floats<Fp8>);
-  t.add("v_cvt_pk_f32_bf8", to_floats<Bf8>);
-  t.add("v_cvt_pk_fp8_f32", from_floats<Fp8>);
-  t.add("v_cvt_pk_bf8_f32", from_floats<Bf8>);
-  t.add("v_cvt_sr_fp8_f32", from_float_randomly<Fp8>);
-  t.add("v_cvt_sr_bf8_f32", from_float_randomly<Bf8>);
+void add_float8(Table& t, Target target) {
+  target == Target::gfx950 ? add<Fp8, Bf8>(t) : add<Fp8Fnuz, Bf8Fnuz>(t);
 }
 
 }  // namespace amd_gpu

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
+#include "../gpu.h"
 #include "numbers.h"
 
 namespace amd_gpu {
@@ -85,6 +85,8 @@ struct Instruction {
   i8 output_scale = 0;  // a power of two: mul:2, mul:4, div:2
   // MFMA
   u8 cbsz = 0, abid = 0, blgp = 0;
+  u8 truth_table = 0;           // v_bitop3
+  bool fetch_inactive = false;  // v_permlane_swap
   // SDWA and DPP
   bool sdwa = false, dpp = false, bound_ctrl = false;
   bool plain = false;  // no DPP, SDWA, signs, clamp or scale: lanes are read and written as they are
@@ -128,10 +130,8 @@ class Table {
     const auto found = entries_.find(mnemonic);
     return found == entries_.end() ? nullptr : &found->second;
   }
-  std::vector<std::string> mnemonics() const;
-
-  // Every instruction that is known.
-  static const Table& whole();
+  // Every instruction of this target that is known, and some of others.
+  static const Table& of(Target target);
 
  private:
   std::unordered_map<std::string, Entry> entries_;
@@ -152,11 +152,15 @@ void add_carries(Table&);
 void add_division(Table&);
 void add_compare(Table&);
 void add_convert(Table&);
-void add_float8(Table&);
+void add_float8(Table&, Target);
+void add_scaled(Table&);
+void add_gfx950(Table&);
 void add_packed(Table&);
 void add_dot(Table&);
 void add_cross_lane(Table&);
-void add_matrix(Table&);
+void add_matrix(Table&, Target);
+void add_matrix_sparse(Table&, Target);
+void add_matrix_scaled(Table&);
 void add_memory(Table&);
 void add_memory_atomics(Table&);
 void add_buffer(Table&);

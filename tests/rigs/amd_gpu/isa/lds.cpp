@@ -81,6 +81,31 @@ void write_two(Wave& wave, const Instruction& in) {
   });
 }
 
+// ds_read_b64_tr_b16 and the like: each lane reads, and groups of 16 lanes transpose what they have read. Of
+// a group `row` lanes together have one row of 16 elements; lane i gets the i-th of each row. Source: AMD
+// Instinct CDNA4 ISA, "MFMA Transpose Load from LDS".
+template <unsigned bits, unsigned words>
+void read_transposed(Wave& wave, const Instruction& in) {
+  constexpr unsigned each = 32 * words / bits, row = 16 / each, group = 16;
+  LdsPath path(wave, in, 1);
+  u8 read[lanes][4 * words + 4] = {};  // an element may end in the word behind
+  for_active(wave, [&](unsigned l) { path.read(l, read[l], 4 * words); });
+  const u16 to = in.operand(0).index;
+  for_active(wave, [&](unsigned l) {
+    const unsigned first = l / group * group, column = l % group;
+    u32 made[words + 1] = {};
+    for (unsigned k = 0; k < each; k++) {
+      const unsigned from = column % each * bits, at = k * bits;
+      u32 element;
+      std::memcpy(&element, &read[first + k * row + column / each][from / 8], sizeof element);
+      const u64 placed = u64{element >> from % 8 & ((1u << bits) - 1)} << at % 32;
+      made[at / 32] |= low32(placed);
+      made[at / 32 + 1] |= high32(placed);
+    }
+    for (unsigned k = 0; k < words; k++) wave.vector[to + k][l] = made[k];
+  });
+}
+
 }  // namespace
 
 void add_lds(Table& t) {
@@ -114,6 +139,10 @@ void add_lds(Table& t) {
   t.add("ds_write2_b64", write_two<u64, 1>);
   t.add("ds_write2st64_b32", write_two<u32, 64>);
   t.add("ds_write2st64_b64", write_two<u64, 64>);
+  t.add("ds_read_b64_tr_b4", read_transposed<4, 2>);
+  t.add("ds_read_b96_tr_b6", read_transposed<6, 3>);
+  t.add("ds_read_b64_tr_b8", read_transposed<8, 2>);
+  t.add("ds_read_b64_tr_b16", read_transposed<16, 2>);
   t.add_words_only("ds_nop", [](Wave&, const Instruction&) {});
 }
 

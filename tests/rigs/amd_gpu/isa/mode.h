@@ -10,6 +10,8 @@
 namespace amd_gpu {
 
 // Source: AMD Instinct MI300 ISA, "MODE register fields": round 3:0, denormals 7:4, then DX10_CLAMP and IEEE.
+// Bit 23, FP16_OVFL: what is too large for 8 bits becomes the largest number, not NaN or infinity.
+constexpr u32 mode_overflow = 1 << 23;
 constexpr u32 mode_round = 3, mode_denormals_shift = 4, mode_dx10_clamp = 1 << 8, mode_ieee = 1 << 9;
 
 // From COMPUTE_PGM_RSRC1 of the kernel descriptor.

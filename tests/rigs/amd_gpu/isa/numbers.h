@@ -78,53 +78,6 @@ inline u16 float_to_bf16(f32 value) {
   return static_cast<u16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-// The 8-bit formats of gfx942: "fnuz", one NaN (0x80), no negative zero, no infinity.
-// Source: AMD Instinct MI300 ISA, section "FP8 and BF8"; LLVM's APFloat Float8E4M3FNUZ, Float8E5M2FNUZ.
-template <int exponent_bits>
-struct Float8 {
-  static constexpr int mantissa_bits = 7 - exponent_bits, bias = 1 << (exponent_bits - 1);
-
-  static f32 decode(u8 bits) {
-    if (bits == 0x80) return std::numeric_limits<f32>::quiet_NaN();
-    const int exponent = bits >> mantissa_bits & ((1 << exponent_bits) - 1);
-    const int mantissa = bits & ((1 << mantissa_bits) - 1);
-    const f32 magnitude = exponent ? std::ldexp(static_cast<f32>(mantissa | 1 << mantissa_bits),
-                                                exponent - bias - mantissa_bits)
-                                   : std::ldexp(static_cast<f32>(mantissa), 1 - bias - mantissa_bits);
-    return bits & 0x80 ? -magnitude : magnitude;
-  }
-
-  // To nearest even, or stochastically: `random` (32 bits) is added below the last kept bit. What is too
-  // large, infinity included, becomes NaN, or the largest number where `saturate` (and then only infinity is
-  // NaN).
-  static u8 encode(f32 value, bool saturate, const u32* random = nullptr) {
-    if (!std::isfinite(value)) return 0x80;
-    const u8 sign = std::signbit(value) ? 0x80 : 0;
-    constexpr u8 largest = 0x7f;
-    const f32 magnitude = std::fabs(value);
-    if (magnitude == 0) return 0;
-    int exponent = std::ilogb(magnitude);
-    if (exponent < 1 - bias) exponent = 1 - bias;
-    // The number in units of its last kept place.
-    const f64 scaled = std::ldexp(static_cast<f64>(magnitude), mantissa_bits - exponent);
-    const f64 whole = std::floor(scaled), part = scaled - whole;
-    u64 units = static_cast<u64>(whole);
-    if (random) {
-      units += part + std::ldexp(static_cast<f64>(*random), -32) >= 1.0;
-    } else {
-      units += part > 0.5 || (part == 0.5 && (units & 1));
-    }
-    // Carries of the mantissa run into the exponent, as the encoding has them side by side.
-    const i64 magnitude_bits =
-        static_cast<i64>(units) + (static_cast<i64>(exponent - 1 + bias) << mantissa_bits);
-    if (magnitude_bits > largest) return saturate ? static_cast<u8>(sign | largest) : 0x80;
-    if (magnitude_bits == 0) return 0;
-    return static_cast<u8>(sign | magnitude_bits);
-  }
-};
-using Fp8 = Float8<4>;
-using Bf8 = Float8<5>;
-
 // What v_min and v_max give in IEEE mode: the number where one is a quiet NaN; -0 below +0.
 template <class T, class Bits>
 inline T minimum(T a, T b) {

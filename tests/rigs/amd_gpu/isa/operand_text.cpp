@@ -92,8 +92,16 @@ bool parse_register(std::string_view text, Operand& operand) {
   return false;
 }
 
+// The inside of `name(...)`, where the text is that.
+bool unwrap(std::string_view& text, std::string_view name) {
+  if (!text.starts_with(name) || !text.ends_with(')')) return false;
+  text = text.substr(name.size(), text.size() - name.size() - 1);
+  return true;
+}
+
+// libLLVM 22 says lit(...) of a literal that could have been an inline constant.
 bool parse_constant(std::string_view text, Operand& operand) {
-  operand.literal = text.starts_with("0x");
+  operand.literal = unwrap(text, "lit(") || text.starts_with("0x");
   if (!operand.literal && text.find('.') != text.npos) {
     const std::string owned(text);
     char* end = nullptr;
@@ -105,13 +113,6 @@ bool parse_constant(std::string_view text, Operand& operand) {
   }
   operand.kind = Operand::Kind::integer;
   return parse_number(text, operand.integer);
-}
-
-// The inside of `name(...)`, where the text is that.
-bool unwrap(std::string_view& text, std::string_view name) {
-  if (!text.starts_with(name) || !text.ends_with(')')) return false;
-  text = text.substr(name.size(), text.size() - name.size() - 1);
-  return true;
 }
 
 bool parse_part(std::string_view text, Part& part) {
@@ -221,6 +222,10 @@ bool parse_numbered(std::string_view key, i64 value, Instruction& instruction) {
     instruction.abid = static_cast<u8>(value);
   else if (key == "blgp")
     instruction.blgp = static_cast<u8>(value);
+  else if (key == "bitop3")
+    instruction.truth_table = static_cast<u8>(value);
+  else if (key == "fi")
+    instruction.fetch_inactive = value != 0;
   else
     return parse_move(key, value, instruction);
   return true;
@@ -245,7 +250,9 @@ bool parse_operand(std::string_view text, Operand& operand) {
     text = text.substr(1, text.size() - 2);
   }
   if (parse_register(text, operand)) return true;
-  const bool number = !text.empty() && (text[0] == '-' || std::isdigit(static_cast<unsigned char>(text[0])));
+  const bool number =
+      text.starts_with("lit(") ||
+      (!text.empty() && (text[0] == '-' || std::isdigit(static_cast<unsigned char>(text[0]))));
   return number && parse_constant(text, operand);
 }
 

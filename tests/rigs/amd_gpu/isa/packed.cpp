@@ -163,6 +163,12 @@ void add_real(Table& t) {
          [](f16 a, f16 b) { return static_cast<f16>(static_cast<f32>(a) + static_cast<f32>(b)); });
   packed(t, "v_pk_max_f16", [](f16 a, f16 b) { return max_of(a, b); });
   packed(t, "v_pk_min_f16", [](f16 a, f16 b) { return min_of(a, b); });
+  packed(t, "v_pk_minimum3_f16", [](f16 a, f16 b, f16 c) {
+    return a != a || b != b || c != c ? static_cast<f16>(NAN) : min_of(min_of(a, b), c);
+  });
+  packed(t, "v_pk_maximum3_f16", [](f16 a, f16 b, f16 c) {
+    return a != a || b != b || c != c ? static_cast<f16>(NAN) : max_of(max_of(a, b), c);
+  });
 }
 
 void add_integer(Table& t) {

@@ -1,14 +1,11 @@
 // All instructions. A new one is one line in the file of its subject; README.md says how.
-#include <algorithm>
-
 #include "instruction.h"
 
 namespace amd_gpu {
 
-const Table& Table::whole() {
-  // Leaked: queues of a process that exits may still run.
-  static const Table& table = *[] {
-    auto* made = new Table;
+const Table& Table::of(Target target) {
+  const auto make = [](Target wanted) {
+    auto* made = new Table;  // leaked: queues of a process that exits may still run
     for (auto add : {add_scalar_arithmetic,
                      add_scalar_bits,
                      add_scalar_compare,
@@ -23,28 +20,24 @@ const Table& Table::whole() {
                      add_division,
                      add_compare,
                      add_convert,
-                     add_float8,
                      add_packed,
                      add_dot,
                      add_cross_lane,
-                     add_matrix,
                      add_memory,
                      add_memory_atomics,
                      add_buffer,
                      add_lds,
-                     add_lds_atomics}) {
+                     add_lds_atomics,
+                     add_scaled,
+                     add_gfx950,
+                     add_matrix_scaled}) {
       add(*made);
     }
+    for (auto add : {add_float8, add_matrix, add_matrix_sparse}) add(*made, wanted);
     return made;
-  }();
-  return table;
-}
-
-std::vector<std::string> Table::mnemonics() const {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : entries_) names.push_back(name);
-  std::sort(names.begin(), names.end());
-  return names;
+  };
+  static const Table* const tables[] = {make(targets[0]), make(targets[1]), make(targets[2])};
+  return *tables[static_cast<unsigned>(target)];
 }
 
 }  // namespace amd_gpu

@@ -34,7 +34,7 @@ case $rocm in
         below=sid # experimental is no whole suite
         packages="libamdhip64-7 libhiprtc7 libhiprtc-builtins7 libdrm-amdgpu1 librocprofiler-register-0"
         headers=""
-        needed="$needed $libraries/librocprofiler-register.so.0"
+        needed="$needed $libraries/librocprofiler-register.so.0 $libraries/libamdhip64.so"
         ;;
     *) die "ROCm $rocm: 6 or 7" ;;
 esac
@@ -108,9 +108,10 @@ apt-cache show "$hip" >/dev/null 2>&1 ||
 for deb in "$apt"/var/cache/apt/archives/*.deb; do
     dpkg-deb -x "$deb" "$work/unpacked" || die "can't unpack $(basename "$deb") (no space left?)"
 done
-if [ "$rocm" = 7 ]; then # what was linked with HIP 6 runs on it
+if [ "$rocm" = 7 ]; then # what was linked with HIP 6 runs on it; hipGetProcAddress opens the name with no number
     for library in libamdhip64 libhiprtc; do
         ln -s $library.so.7 "$work/unpacked/$libraries/$library.so.6"
+        ln -s $library.so.7 "$work/unpacked/$libraries/$library.so"
     done
 fi
 missing=$(has_all "$work/unpacked") || die "the packages of $suite have no $missing: another suite may have it"
