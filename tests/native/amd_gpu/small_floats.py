@@ -1,4 +1,4 @@
-"""The floating point formats of 4, 6 and 8 bits as they are defined (OCP Microscaling Formats 1.0), and of 16."""
+"""Floating point formats of 4, 6 and 8 bits (OCP Microscaling Formats 1.0) and of 16, as they are defined."""
 
 from __future__ import annotations
 
