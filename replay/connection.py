@@ -87,6 +87,11 @@ class Connection:
             worker.close()
         self._opened(self.call_within(START_TIMEOUT_S, Backend.open))
 
+    def let_end(self) -> None:
+        """Ask nothing more of the worker. `close` waits for its end."""
+        if self._worker is not None:
+            self._worker.let_end()
+
     def close(self) -> None:
         """End the worker; nothing happens the second time."""
         if self._worker is not None:

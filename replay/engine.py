@@ -156,6 +156,8 @@ class Engine(WorkerTimes):
         self.close()
 
     def close(self) -> None:
+        self.connection.let_end()
+        self._job.give_up_memory()  # meanwhile: of gigabytes it takes as long as the worker's own
         self.connection.close()
         self._job.close()
 

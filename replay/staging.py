@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import mmap
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -58,6 +60,13 @@ class Job:
     @property
     def log(self) -> Path:
         return self.folder / "worker.log"
+
+    def give_up_memory(self) -> None:
+        """Delete the regions' files."""
+        for region in self.content["regions"]:
+            for name in (*region["pre"], *region["post"]):
+                with contextlib.suppress(OSError):
+                    os.unlink(self.folder / name)
 
     def close(self) -> None:
         self._made.remove()

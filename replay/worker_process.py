@@ -199,13 +199,17 @@ class Worker:
         self.close()
         return WorkerDied(failed.message) if failed.kind == "fault" else WorkerTimeout(failed.message)
 
-    def close(self) -> None:
-        """End the process; nothing happens the second time."""
+    def let_end(self) -> None:
+        """Nothing more is asked of it: it ends by itself."""
         for fd in (self._requests, self._replies):
             if fd >= 0:
                 with contextlib.suppress(OSError):
                     os.close(fd)
         self._requests = self._replies = -1
+
+    def close(self) -> None:
+        """End the process; nothing happens the second time."""
+        self.let_end()
         try:
             self._process.wait(timeout=1.0 if self._process.poll() is None else None)
         except subprocess.TimeoutExpired:

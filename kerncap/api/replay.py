@@ -138,13 +138,14 @@ class ReplayResult(WithVerdict):
         }
 
 
-def replay(path: Path, options: ReplayOptions = ReplayOptions()) -> ReplayResult:
+def replay(path: Path, options: ReplayOptions = ReplayOptions(), pool: Pool | None = None) -> ReplayResult:
     """Run the launch, or a candidate for it, and compare with the application's own result.
 
-    Raises FormatError, UsageError, BackendUnavailable or ReplayError; a wrong result is no exception.
+    ``pool`` as for `verify`. Raises FormatError, UsageError, BackendUnavailable or ReplayError; a wrong
+    result is no exception.
     """
     try:
-        with opened(path, options, torch_free=options.torch_free) as (reproducer, engine, candidate):
+        with opened(path, options, pool, options.torch_free) as (reproducer, engine, candidate):
             if candidate is None:
                 return _replayed(reproducer, engine, options)
             result = _replayed(reproducer, engine, dataclasses.replace(options, candidate=candidate.path))

@@ -16,7 +16,6 @@ from kerncap.cli.replay_options import replay_options
 from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError
 from kerncap.exit_status import exit_status
-from kerncap.format.folder import is_range
 
 _STAGES = ("source", "ttir", "ttgir", "llir", "ptx", "cubin")
 _WORKING_COPY = ""  # --watch without a FILE
@@ -94,15 +93,14 @@ def command(
     1 fail, 2 usage, 3 the reproducer is damaged, 4 something is missing here, 5 undecided. With --edit and
     --watch, it is that of the last verdict.
     """
-    from kerncap.api.replay import ReplayOptions
+    from kerncap.replay import nursery
 
     if repro is None:
         repro, watched, apply_to = _given_to_an_option(watched, apply_to)
-    replay_as = ReplayOptions(**options)
     judging = edit or once or bool(watched)
     editing = judging or apply_to is not None
     _refuse_together(editing, compared is not None, limits)
-    if replay_as.until_fail is not None and (editing or compared is not None or limits):
+    if options["until_fail"] is not None and (editing or compared is not None or limits):
         raise UsageError(
             "--until-fail runs one thing many times: leave out --edit, --watch, --once, --apply, --compare "
             "and --limits"
@@ -111,11 +109,14 @@ def command(
         raise UsageError("--bisect, --max-ratio: only for a comparison; add --compare")
     if not limits and (ceilings is not None or measure_again or counters != "auto"):
         raise UsageError("--ceilings, --measure-again, --counters: only for limits; add --limits")
-    if only is not None or until is not None:
-        if editing or compared is not None or limits:
-            raise UsageError("--only, --until: for a plain replay of a range; leave the other options out")
-        if not is_range(repro):
-            raise UsageError(f"--only, --until: {repro} is not a range of launches; leave them out")
+    if (only is not None or until is not None) and (editing or compared is not None or limits):
+        raise UsageError("--only, --until: for a plain replay of a range; leave the other options out")
+    if not (editing or stage != "source" or copy_folder is not None or compared is not None or limits):
+        with nursery.ahead() as begun:  # while the rest is loaded
+            return _replay(repro, options, as_json, only, until, begun)
+    from kerncap.api.replay import ReplayOptions
+
+    replay_as = ReplayOptions(**options)
     if editing:
         status = _edit(repro, replay_as, as_json, edit, watched, stage, copy_folder, once) if judging else 0
         if apply_to is None:
@@ -125,11 +126,7 @@ def command(
         raise UsageError("--stage, --copy: only for a working copy; add --edit, --watch, --once or --apply")
     if compared is not None:
         return _compare(repro, compared, replay_as, as_json, bisect, max_ratio)
-    if limits:
-        return _limits(repro, replay_as, as_json, ceilings, measure_again, counters)
-    if is_range(repro):
-        return _replay_range(repro, replay_as, as_json, only, until)
-    return _replay(repro, replay_as, as_json)
+    return _limits(repro, replay_as, as_json, ceilings, measure_again, counters)
 
 
 def _given_to_an_option(
@@ -151,11 +148,21 @@ def _refuse_together(*asked: bool) -> None:
         )
 
 
-def _replay(repro: Path, options: Any, as_json: bool) -> int:
-    from kerncap.api.replay import replay
+def _replay(
+    repro: Path, options: dict[str, Any], as_json: bool, only: int | None, until: int | None, begun: Any
+) -> int:
+    """``begun``: what was started ahead, for a pool."""
+    from kerncap.api.replay import ReplayOptions, replay
+    from kerncap.format.folder import is_range
+    from kerncap.replay.pool import Pool
     from kerncap.report.verdict_text import render
 
-    result = replay(repro, options)
+    if is_range(repro):
+        return _replay_range(repro, ReplayOptions(**options), as_json, only, until)
+    if only is not None or until is not None:
+        raise UsageError(f"--only, --until: {repro} is not a range of launches; leave them out")
+    with Pool(begun=begun) as pool:
+        result = replay(repro, ReplayOptions(**options), pool)
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
     return exit_status(result.answer)
 
@@ -239,6 +246,8 @@ def _compare(
 def _limits(
     repro: Path, options: Any, as_json: bool, ceilings: str | None, again: bool, counters: str
 ) -> int:
+    from kerncap.format.folder import is_range
+
     if is_range(repro):
         return _range_limits(repro, options, as_json, ceilings, again, counters)
     from kerncap.api.limits import limits

@@ -46,11 +46,11 @@ print(json.dumps(starts), file=sys.stderr)
 
 def loaded(*words: str | Path) -> set[str]:
     """The modules that a command loads in its own process."""
-    return set(said(SCRIPT, *words))
+    return set(said(SCRIPT, "verify", *words))
 
 
 def said(script: str, *words: str | Path) -> list[Any]:
-    command = [sys.executable, "-c", script, "verify", *words]
+    command = [sys.executable, "-c", script, *words]
     done = subprocess.run(command, env=child.environment(), capture_output=True, text=True, check=True)
     found: list[Any] = json.loads(done.stderr)
     return found
@@ -66,8 +66,9 @@ def test_a_native_verify_loads_what_it_needs(tmp_path: Path) -> None:
     assert not unwanted(found, OTHERS)
 
 
-def test_the_process_that_forks_workers_starts_before_the_rest_is_loaded(tmp_path: Path) -> None:
-    [before] = said(STARTS, native.add().seal(tmp_path))
+@pytest.mark.parametrize("verb", ["verify", "replay"])
+def test_the_process_that_forks_workers_starts_before_the_rest_is_loaded(tmp_path: Path, verb: str) -> None:
+    [before] = said(STARTS, verb, native.add().seal(tmp_path))
     assert not unwanted(set(before), ("numpy", "msgspec", "kerncap.api", "kerncap.format"))
 
 
