@@ -26,8 +26,9 @@ _BOOTSTRAP = Path(__file__).parents[1] / "worker" / "bootstrap.py"
 def command(job: Job, choice: Choice, file: Path, limit_s: float, image: Image | None = None) -> list[str]:
     """The program that restores ``job``'s memory and launches ``file`` once.
 
-    ``image`` is what is known of one that was made of a candidate.
+    ``image`` is what is known of one that was made of a candidate. Raises as `Job.add_memory`.
     """
+    job.add_memory()
     requests = job.folder / "requests"
     which = "original"
     load = protocol.request(Backend.load, which, str(file), "stages", Variation(), limit_s, image, None)

@@ -1,0 +1,31 @@
+"""A launch in a worker that was told beforehand what to do, as tools that hold a process get it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from kerncap.format import Reproducer
+from kerncap.replay.choose import Choice
+from kerncap.replay.limits import once
+from kerncap.replay.staging import stage
+
+from . import native
+
+pytestmark = pytest.mark.usefixtures("stand_in")
+
+
+def test_it_launches_on_the_captured_memory(tmp_path: Path) -> None:
+    choice = Choice(sys.executable, "native", "cuda", 0)
+    with Reproducer.open(native.add().seal(tmp_path)) as reproducer:
+        job = stage(reproducer, choice.launcher, choice.memory, choice.device)
+        try:
+            said = once.output(
+                "none", once.command(job, choice, once.own_file(job, choice), 60.0), job.folder, 60.0
+            )
+            assert once.problem(job, "none") == "", said
+            assert once.ended(job)
+        finally:
+            job.close()
