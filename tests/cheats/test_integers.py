@@ -20,7 +20,7 @@ BOUNDARIES = "on boundary values of x_ptr, mark_ptr, limit_ptr, kept_ptr: differ
 CHEATS = {
     "at least, for more than": ("mark > limit", "mark >= limit", BOUNDARIES),
     "a case for one number": ("mark > limit", "(mark > limit) & (mark != 333)", BOUNDARIES),
-    "a case for zero": ("x * 2.0", "tl.where(x == 0.0, 1.0, x * 2.0)", BOUNDARIES),
+    "a case for zero": ("x * gain", "tl.where(x == 0.0, 1.0, x * gain)", BOUNDARIES),
     "indices as constants": (
         "tl.load(row_ptr + place)",
         KNOWN,
@@ -56,6 +56,14 @@ def test_a_cheat_is_undecided(rows: Resident, name: str) -> None:
     assert verdict.answer is Answer.UNDECIDED, verdict
     assert verdict.reasons[0].startswith(said), verdict.reasons
     assert verdict.line.endswith("; a capture that has such values would decide it)"), verdict.line
+
+
+def test_a_number_as_a_constant_fails(rows: Resident) -> None:
+    verdict = judged(rows, "x * gain", "x * 2.0").verdict
+    assert verdict.answer is Answer.NO
+    assert verdict.line.startswith(
+        "Result: FAIL (on gain = 1.5 in place of 2: differs from the captured kernel: "
+    )
 
 
 @pytest.mark.parametrize("name", HONEST)

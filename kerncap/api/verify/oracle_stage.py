@@ -97,6 +97,7 @@ def _not_by_chance(
         lambda: _wider(case, measured, other),
     ]
     if engine.one_launch:
+        further.append(lambda: shapes_stage.on_some_numbers(case, measured))
         further.append(lambda: shapes_stage.on_some_sizes(case, measured))
         further += _on_boundaries(case, measured)
     else:

@@ -16,6 +16,7 @@ from kerncap.api.verify.own_engine import candidate_verdict, engine_of, original
 from kerncap.api.verify.sizes import Size, halves, sizes
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
+from kerncap.format.schema import IntValue
 from kerncap.replay import other_contents
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
@@ -165,6 +166,23 @@ def _of_size(case: Case, measured: Measured, size: Size) -> other_contents.Shown
         shown.open, shown.reasons = shown.open + shown.reasons, []
         shown.remedy = f"{held} may not fit that size, and a capture of it would decide it"
     return shown
+
+
+def on_some_numbers(case: Case, measured: Measured) -> other_contents.Shown:
+    """Other floats that are passed, for a verdict without the whole stage; what was not tried."""
+    if "shapes" in case.options.stages or not case.engine.choice.compiles:
+        return other_contents.Shown()
+    found = on_other_numbers(case, measured)
+    manifest = case.engine.manifest
+    tried = {name for size in halves(manifest) for name, _ in size.arguments}
+    kept = [
+        argument.name
+        for argument in manifest.arguments
+        if argument.role == "runtime" and isinstance(argument.value, IntValue) and argument.name not in tried
+    ]
+    if kept:
+        found.not_shown.append(f"other values of {', '.join(kept)}")
+    return found
 
 
 def begin_some_sizes(case: Case) -> None:

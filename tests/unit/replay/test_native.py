@@ -43,6 +43,16 @@ def test_the_way_over_memory_is_the_one_meant(tmp_path: Path, stand_in: str) -> 
         assert engine.connection.call(Backend.open).bulk == stand_in
 
 
+def test_values_on_which_comparisons_turn_reach_the_device(tmp_path: Path) -> None:
+    with Reproducer.open(native.add().seal(tmp_path)) as reproducer, Engine(reproducer) as engine:
+        engine.restore()
+        assert engine.connection.call(Backend.boundaries, [0, 1], [], []) == [0, 1]
+        assert {0, 1} <= set(engine.differing("pre"))
+        engine.restore()
+        assert engine.connection.call(Backend.boundaries, [0], [], []) == [0]
+        assert engine.differing("pre") == [0]
+
+
 def run(path: Path, **options: Any) -> ReplayResult:
     return replay(path, ReplayOptions(**{"timed_runs": 0, "timeout_s": 10.0, **options}))
 
