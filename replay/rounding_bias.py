@@ -10,17 +10,34 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.worker.protocol import ErrorStatistics
 
 # Median error, in units in the last place, that rounding alone may explain. A tolerance of 16 bits spans
 # no more than a few ulps, float64's spans millions.
 _ROUNDING_ULPS = {"float64": 64.0, "float32": 8.0, "float16": 2.5, "bfloat16": 2.5}
 _LEAST_ELEMENTS = 32
+_LEAST_SHARE = 0.01  # of the largest value: an error that rounding does not leave
 _ONE_SIDED = 0.95
 # Mean share of the tolerance. Errors of a normal distribution whose mean size is this have, among so many
 # elements, one beyond the tolerance: they fail anyway. (Of 1,000 the largest is some 4 times the mean.)
 _SHARE, _SHARE_OF_FEW, _FEW = 0.35, 0.5, 256
 _SHARE_ON_ONE_SIDE = 0.2  # what is on one side is no chance, and is let pass where it is small all the same
+
+
+def hidden(stats: ErrorStatistics, dtype: str) -> str:
+    """Why agreement within tolerance shows nothing of a view: its values are hardly larger than that allows.
+
+    Zeros in place of gradients of 1e-7 agree within 1e-5. An honest result that is all rounding errors is
+    alike, so nothing is decided.
+    """
+    relative, absolute = view_tolerance(dtype)
+    if stats.abs_max <= max(_LEAST_SHARE, 4 * relative) * stats.scale:
+        return ""
+    return (
+        f"{stats.name}: errors of up to {stats.abs_max:.2g} are within the tolerance ({absolute:.2g}), but "
+        f"no value is larger than {stats.scale:.2g}: --atol says how far apart they may be"
+    )
 
 
 def uses_up(stats: ErrorStatistics, dtype: str) -> str:

@@ -416,8 +416,11 @@ class _Comparison:
             if v >= 0
         ]
         for stats in errors(self.engine, wanted, "post") if wanted else ():
-            if reason := rounding_bias.uses_up(stats, self.manifest.views[stats.view].dtype):
+            dtype = self.manifest.views[stats.view].dtype
+            if reason := rounding_bias.uses_up(stats, dtype):
                 self.reasons.append(reason)
+            elif reason := rounding_bias.hidden(stats, dtype):
+                self.open.append(reason)
 
     def _untyped(self, different: dict[int, Bits], noise: Noise) -> None:
         """Bytes of unknown type must agree, but for those that differ between baseline runs."""

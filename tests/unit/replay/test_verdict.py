@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import ReplayError
@@ -334,6 +335,22 @@ def test_a_tolerance_is_not_there_to_be_used_up(adder: Resident) -> None:
     near = adder.judge(plus("tl.where(i % 2 == 0, 9e-6, -9e-6)"))
     assert "not rounding, but an error that uses up the tolerance" in near.summary
     assert adder.judge(plus("3e-6"), Tolerance(atol=1e-5)).passed, "what the user allows is allowed"
+
+
+def test_of_values_below_the_tolerance_nothing_is_shown(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(3).standard_normal((2, 1000)).astype(np.float32) * np.float32(1e-7)
+    launch = Launch(build.ADD, "add", grid=(4, 1, 1)).tensor("x_ptr", x).tensor("y_ptr", y)
+    launch = launch.tensor("out_ptr", np.zeros_like(x), x + y).argument("n", 1000).constexpr("BLOCK", 256)
+    with resident(launch, tmp_path) as tiny:
+        nothing = tiny.judge(
+            build.ADD.replace("tl.load(y_ptr + i, mask=mask),", "-tl.load(x_ptr + i, mask=mask),")
+        )
+        assert nothing.answer is Answer.UNDECIDED
+        assert "errors of up to 4" in nothing.summary and "no value is larger than 4" in nothing.summary
+        close = tiny.judge(build.ADD.replace("mask=mask),", "mask=mask) * 1.0000001,"))
+        assert close.line.startswith("Result: PASS (within tolerance")
+        zeros = build.ADD.replace("tl.load(x_ptr + i, mask=mask) +", "0.0 *")
+        assert tiny.judge(zeros, Tolerance(atol=1e-5)).passed, "what the user allows is allowed"
 
 
 def test_what_may_be_another_order_of_a_sum_is_told_what_else_judges_it(adder: Resident) -> None:
