@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import click
@@ -26,6 +27,10 @@ _SEPARATOR = "--"
 )  # fmt: skip
 @click.option("-k", "--kernel", metavar="REGEX", help="Only kernels whose name matches REGEX.")
 @click.option("--launch", metavar="N[:M]", help="Only launches N to M-1 of each kernel, counted from 0.")
+@click.option(
+    "--ranks", metavar="N,M",
+    help="Compare rank N of A with rank M of B; with one command, two ranks of one run.",
+)  # fmt: skip
 @click.option(
     "--native", is_flag=True, help="Also hash the memory of CUDA kernels; each waits for the device."
 )
@@ -51,6 +56,7 @@ def command(
     output: Path,
     kernel: str | None,
     launch: str | None,
+    ranks: str | None,
     native: bool,
     ulps: float | None,
     rtol: float | None,
@@ -74,10 +80,11 @@ def command(
 
     first, second = _commands(command, recorded_a, recorded_b)
     added = _variables(variables)
+    rank_a, rank_b = _ranks(ranks)
     found = diverge(
         DivergeOptions(
-            Side("A", first, None, recorded_a),
-            Side("B", second, {**os.environ, **added} if added else None, recorded_b),
+            Side("A", first, None, recorded_a, rank_a),
+            Side("B", second, {**os.environ, **added} if added else None, recorded_b, rank_b),
             output,
             Selection(kernel=kernel, launch=parse_launch(launch) if launch is not None else None),
             Tolerance(ulps, rtol, atol),
@@ -107,6 +114,17 @@ def _commands(
     if recorded_a is None and recorded_b is None and not second:
         return first, first
     return first, second
+
+
+def _ranks(text: str | None) -> tuple[int, int] | tuple[None, None]:
+    from kerncap.errors import UsageError
+
+    if text is None:
+        return None, None
+    found = re.fullmatch(r"([0-9]{1,9}),([0-9]{1,9})", text)
+    if found is None:
+        raise UsageError(f"--ranks {text!r}: expected two ranks with a comma between, such as 0,1")
+    return int(found[1]), int(found[2])
 
 
 def _variables(given: tuple[str, ...]) -> dict[str, str]:

@@ -40,7 +40,9 @@ def render(found: Any) -> str:
 
 def _run(side: Any) -> str:
     what = f"recorded in {side.recorded}" if side.recorded else shlex.join(side.command)
-    return f"{side.name}: {one_line(what, 200)}: {_count(side.launches, 'launch', 'es')}; {cost_text(side)}"
+    of_rank = "" if side.rank is None else f"rank {side.rank} of "
+    launches = _count(side.launches, "launch", "es")
+    return f"{side.name}: {of_rank}{one_line(what, 200)}: {launches}; {cost_text(side)}"
 
 
 def _aligned(found: Any) -> str:

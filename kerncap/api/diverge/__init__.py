@@ -12,9 +12,11 @@ from pathlib import Path
 
 from kerncap.api.diverge.diverge_result import Divergence
 from kerncap.api.diverge.judge import Tolerance
+from kerncap.api.diverge.ranks import matched
 from kerncap.api.diverge.search import Search
 from kerncap.api.diverge.sides import Side
 from kerncap.capture.options import DEFAULT_OUTPUT, Selection
+from kerncap.capture.trace_file import Trace
 from kerncap.errors import UsageError
 
 __all__ = ["Divergence", "DivergeOptions", "Side", "Tolerance", "diverge"]
@@ -48,10 +50,7 @@ class DivergeOptions:
 
 def diverge(options: DivergeOptions) -> Divergence:
     """Run both sides, and those that differ again. Raises UsageError, FormatError, CaptureError."""
-    runs = (
-        options.a.trace(options.selection, options.native),
-        options.b.trace(options.selection, options.native),
-    )
+    runs = _runs(options)
     for side, run in zip((options.a, options.b), runs, strict=True):
         if side.recorded is not None and (run.kernels, run.launch) != _filters(options.selection):
             raise UsageError(
@@ -60,9 +59,10 @@ def diverge(options: DivergeOptions) -> Divergence:
         if side.recorded is not None and run.native != options.native:
             said = "without" if options.native else "with"
             raise UsageError(f"{side.recorded}: recorded {said} --native; do the same here, or record again")
+    two_ranks = options.a.rank != options.b.rank
     search = Search(
         (options.a, options.b),
-        runs,
+        runs if two_ranks else matched(*runs),
         selection=options.selection,
         output=options.output,
         tolerance=options.tolerance,
@@ -72,6 +72,18 @@ def diverge(options: DivergeOptions) -> Divergence:
         native=options.native,
     )
     return search.run()
+
+
+def _runs(options: DivergeOptions) -> tuple[Trace, Trace]:
+    """Of both sides; one run has both if they are two ranks of one program."""
+    a, b = options.a, options.b
+    selection = options.selection
+    if a.rank is not None and b.rank is not None:  # the others need not be hashed
+        selection = replace(selection, ranks=tuple(sorted({a.rank, b.rank})))
+    if a.rank != b.rank and a.recorded is None and replace(a, name=b.name, rank=b.rank) == b:
+        whole = a.whole(selection, options.native)
+        return a.part_of(whole), b.part_of(whole)
+    return a.trace(selection, options.native), b.trace(selection, options.native)
 
 
 def _filters(selection: Selection) -> tuple[str | None, tuple[int, int] | None]:

@@ -27,6 +27,7 @@ class RunInfo:
     name: str
     command: tuple[str, ...]
     recorded: str | None
+    rank: int | None  # if only its launches are compared
     launches: int
     status: int
     wall_ns: int

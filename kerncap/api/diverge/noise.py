@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kerncap.api.diverge.judge import is_certain
 from kerncap.api.diverge.launch_differences import Pair, pairs_of
+from kerncap.api.diverge.ranks import matched
 from kerncap.capture.trace_file import Trace
 
 
@@ -14,7 +15,7 @@ class Noise:
         self._which = which
         self._by_launch: dict[tuple[int, int], Pair] = {}
         self._extra: set[tuple[int, str]] = set()  # kernels of launches that the first run had not
-        for pair in pairs_of(run, again):
+        for pair in pairs_of(*matched(run, again)):
             if pair.a is not None:
                 self._by_launch[pair.process, pair.a] = pair
             else:

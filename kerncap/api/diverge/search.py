@@ -71,7 +71,7 @@ class Search:
         infos = [
             RunInfo(
                 side.name, side.command or run.command, None if side.recorded is None else str(side.recorded),
-                run.launches, run.status, run.wall_ns, run.hashing_ns,
+                side.rank, run.launches, run.status, run.wall_ns, run.hashing_ns,
             )
             for side, run in zip(self._sides, self._runs, strict=True)
         ]  # fmt: skip
@@ -223,6 +223,6 @@ def _uncompared(pairs: Sequence[Pair], runs: tuple[Trace, Trace]) -> Iterator[st
                 yield f"{name}: {failed}"
             if not process.complete:
                 yield f"{name}: process {process.pid} was killed or still runs; launches may be missing"
-    counts = [len(run.processes) for run in runs]
+    counts = [sum(bool(one.launches or one.native or one.failed) for one in run.processes) for run in runs]
     if counts[0] != counts[1]:
         yield f"A has {counts[0]} processes that launch kernels, B has {counts[1]}"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kerncap import log
 from kerncap.api.capture import capture
+from kerncap.api.diverge.ranks import of_rank
 from kerncap.api.trace import trace
 from kerncap.capture import trace_file
 from kerncap.capture.options import CaptureOptions, Run, Selection
@@ -25,13 +26,14 @@ from kerncap.interrupts import Interrupted
 class Side:
     """``command`` with its whole environment (None: this process's), or ``recorded``, a file of `trace`.
 
-    Raises UsageError for neither and for both.
+    ``rank``: of a distributed program. Raises UsageError for neither and for both.
     """
 
     name: str  # "A", "B"
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] | None = None
     recorded: Path | None = None
+    rank: int | None = None  # only its processes are compared
 
     def __post_init__(self) -> None:
         if bool(self.command) == (self.recorded is not None):
@@ -42,6 +44,14 @@ class Side:
 
     def trace(self, selection: Selection, native: bool = False) -> Trace:
         """Run it once, or read what was recorded. Raises CaptureError if the program can't be started."""
+        return self.part_of(self.whole(selection, native))
+
+    def part_of(self, run: Trace) -> Trace:
+        """What of a run is this side. Raises UsageError if its rank launched nothing."""
+        return run if self.rank is None else of_rank(run, self.rank, self.name)
+
+    def whole(self, selection: Selection, native: bool) -> Trace:
+        """All ranks that were traced; otherwise as `trace`."""
         if self.recorded is not None:
             return trace_file.read(self.recorded)
         log.line(f"{self.name}: tracing {' '.join(self.command)}")

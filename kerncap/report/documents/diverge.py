@@ -25,6 +25,7 @@ class DivergeRun(Part, frozen=True, kw_only=True):
     name: str
     command: Names
     recorded: Annotated[str | None, says("File of `kerncap trace`, if it was not run now.")]
+    rank: Annotated[int | None, says("Rank whose launches were compared, with --ranks.")]
     launches: Annotated[Count, says("Triton launches that were traced.")]
     status: Annotated[int, says("Exit status of the program.")]
     wall_ns: Nanoseconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -304,3 +305,46 @@ def test_what_is_no_pair_of_runs_is_refused(kerncap: CommandLine) -> None:
     (kerncap.folder / "a.json").write_text('{"format": "kerncap-trace", "version": 99}')
     done = kerncap("diverge", "--a", "a.json", "--b", "a.json")
     assert done.status == 3 and "trace of version 99" in done.stderr
+
+
+RANKS = """
+import os
+import sys
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def step(x_ptr, by, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(x_ptr + at, tl.load(x_ptr + at) * by)
+
+
+x = torch.ones(16)
+for rank in range(2):
+    if os.fork() == 0:
+        os.environ["RANK"] = str(rank)
+        step[(1,)](x, 2.0, N=16)
+        step[(1,)](x, 3.0 + rank, N=16)
+        sys.exit(0)
+for _ in range(2):
+    os.wait()
+"""
+
+
+@pytest.mark.long
+def test_two_ranks_of_one_run(kerncap: CommandLine) -> None:
+    program = [sys.executable, str(kerncap.target(RANKS, name="ranks.py"))]
+    done = kerncap("diverge", "--json", "--ranks", "0,1", "--", *program, timeout=900)
+    found = done.judged
+    named = found["named"]
+    assert found["result"] == "different" and done.status == 1, found
+    assert (named["kind"], named["a"]["kernel"], named["a"]["ordinal"]) == ("arguments", "step", 1)
+    assert [one["what"] for one in named["changed"]] == ["by"] and found["a"]["rank"] == 0
+    assert Path(named["b"]["reproducer"]).parent.name == "rank1", named
+    done = kerncap("diverge", "-k", "other", "--ranks", "0,1", "--", *program, timeout=900)
+    assert done.status == 2 and "A: rank 0 launched nothing that was traced" in done.stderr, done.stderr
+    equal = kerncap("diverge", "--launch", "0", "--ranks", "0,1", "--", *program, timeout=900)
+    assert equal.status == 0 and "A: rank 0 of " in equal.stdout, equal.stdout
