@@ -101,7 +101,7 @@ void garbage(void* where, size_t bytes, uint64_t seed) {
   uint64_t x = seed * 0x9e3779b97f4a7c15ull + 0xda3e39cb94b95bdbull;
   size_t i = 0;
   for (; i + 8 <= count; i += 8) {
-    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    x += 0xbf58476d1ce4e5b9ull;
     uint64_t odd = x | 0x8000000000000000ull;  // never looks like an address
     std::memcpy(bytes_out + i, &odd, 8);
   }

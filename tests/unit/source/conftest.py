@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 
 from kerncap.capture.source import AssembledSource, assemble
+from tests.integration import forked_commands
 
 HERE = Path(__file__).parent
 MODES = ("interpreter", "jit")
@@ -37,19 +37,15 @@ def run_in_both_modes(commands: Mapping[str, tuple[str | Path, ...]], cwd: Path)
 
 def _python(*words: str | Path, cwd: Path, interpret: str = "0") -> None:
     environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TRITON"))
+        key: value
+        for key, value in os.environ.items()
+        if key != "PYTHONPATH" and not key.startswith("TRITON")
     }
     environment["TRITON_INTERPRET"] = interpret
     environment["TRITON_CACHE_DIR"] = str(cwd / "cache")
-    done = subprocess.run(
-        [sys.executable, *map(str, words)],
-        env=environment,
-        cwd=cwd,
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    command = [sys.executable, *map(str, words)]
+    status, out, err = forked_commands.program(command, cwd, environment, 300)
+    assert status == 0, out + err
 
 
 def copy_collector(folder: Path) -> None:
