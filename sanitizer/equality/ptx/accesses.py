@@ -1,4 +1,4 @@
-"""Instructions that access memory: loads, stores, atomics, and the parameters of kernels and calls."""
+"""Instructions that access memory: loads, stores, and the parameters of kernels and calls."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ import numpy as np
 
 from kerncap.sanitizer.concrete import formats
 from kerncap.sanitizer.equality.degrees import VARIABLE
-from kerncap.sanitizer.equality.numbers import Array, Bools, NotModelled
+from kerncap.sanitizer.equality.numbers import Array, NotModelled
 from kerncap.sanitizer.equality.ptx.code import Address, Group, Instruction, Operand, Register, Symbol
 from kerncap.sanitizer.equality.ptx.machine import Machine
 from kerncap.sanitizer.equality.ptx.reader import size_of
-from kerncap.sanitizer.equality.ptx.values import FLOATS, INTEGER, SHARED, Value
+from kerncap.sanitizer.equality.ptx.values import FLOATS, INTEGER, SHARED, Value, of_active, spread
 
 _SPACES = ("global", "shared", "const", "param")
 # Words that say nothing of what is loaded: caches, and a scope with an order that needs no other thread.
-_IGNORED = frozenset(("weak", "nc", "ca", "cg", "cs", "lu", "wb", "wt", "relaxed", "gpu", "cta", "cluster"))
+IGNORED = frozenset(("weak", "nc", "ca", "cg", "cs", "lu", "wb", "wt", "relaxed", "gpu", "cta", "cluster"))
 _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
-_ATOMICS = {"add": "add", "max": "maxnum", "min": "minnum"}
 
 
 def _form(one: Instruction) -> tuple[str, int]:
@@ -32,7 +31,7 @@ def _form(one: Instruction) -> tuple[str, int]:
             space = word.partition("_")[0]
         elif word in _VECTORS:
             count = _VECTORS[word]
-        elif word not in _IGNORED and not word.startswith(("L1_", "L2_")):
+        elif word not in IGNORED and not word.startswith(("L1_", "L2_")):
             raise NotModelled("not modelled")
     if not size_of(one.type):
         raise NotModelled("not modelled")
@@ -50,17 +49,17 @@ def _load(m: Machine, one: Instruction) -> None:
         for at, register in enumerate(targets):
             m.write(register, _parameter(m, one, place, at * width))
         return
-    base, addresses = _address(m, place, space, count * width)
+    base, addresses = address_of(m, place, space, count * width)
     for at, register in enumerate(targets):
         here, threads = addresses + np.uint64(at * width), m.numbers[m.active]
         if base <= SHARED:
             found = m.shared.load(m.range_of(base), m.block[m.active], here, width, threads)
         else:
             found = m.memory.load(base, here, one.type, width, threads, constant="nc" in one.parts)
-        m.write(register, _spread(m, _widened(found, one.type)))
+        m.write(register, spread(m.active, _widened(found, one.type)))
 
 
-def _address(m: Machine, place: Operand, space: str, width: int) -> tuple[int, Array]:
+def address_of(m: Machine, place: Operand, space: str, width: int) -> tuple[int, Array]:
     """Of accesses of ``width`` bytes."""
     base, addresses = m.address(place)
     if space and (base <= SHARED) != (space == "shared"):
@@ -78,21 +77,6 @@ def _widened(value: Value, type_: str) -> Value:
     shift = np.uint64(64 - width)
     data = (value.data << shift).view(np.int64) >> np.int64(64 - width)
     return replace(value, data=data.view(np.uint64))
-
-
-def _spread(m: Machine, value: Value) -> Value:
-    """One entry for each thread, from one for each active one."""
-    if m.all_active:
-        return value
-    data: Array = np.zeros(m.count, dtype=value.data.dtype)
-    data[m.active] = value.data
-    return replace(value, data=data, parts=tuple(_spread(m, part) for part in value.parts))
-
-
-def _taken(value: Value, active: Bools) -> Value:
-    """One entry for each active thread."""
-    data = value.data if value.data.size == 1 else value.data[active]
-    return replace(value, data=data, parts=tuple(_taken(part, active) for part in value.parts))
 
 
 def _parameter(m: Machine, one: Instruction, place: object, further: int) -> Value:
@@ -138,10 +122,10 @@ def _store(m: Machine, one: Instruction) -> None:
             kept = value if m.all_active else replace(value, defined=m.active)
             m.parameters[place.base.name, place.offset + at * width] = kept
         return
-    base, addresses = _address(m, place, space, count * width)
+    base, addresses = address_of(m, place, space, count * width)
     for at, value in enumerate(values):
         here, threads = addresses + np.uint64(at * width), m.numbers[m.active]
-        taken = _taken(value, m.active)
+        taken = of_active(m.active, value)
         if taken.kind == INTEGER and width < 8:
             taken = replace(taken, data=taken.data & np.uint64((1 << 8 * width) - 1))
         if base <= SHARED:
@@ -150,26 +134,6 @@ def _store(m: Machine, one: Instruction) -> None:
             m.memory.store(base, here, taken, width, threads)
 
 
-def _atomic(m: Machine, one: Instruction) -> None:
-    """Of floats in global memory; what it gives back depends on the order."""
-    words = [word for word in one.parts[1:-1] if word not in _IGNORED and word not in ("global", "noftz")]
-    *target, place, source = one.operands
-    if len(words) != 1 or words[0] not in _ATOMICS or one.type not in FLOATS:
-        raise NotModelled("not modelled")
-    base, addresses = _address(m, place, "", size_of(one.type))
-    if base <= SHARED:
-        raise NotModelled("in shared memory")
-    value = m.floats.of(m.read(source), one.type)
-    function = _ATOMICS[words[0]]
-    m.floats.functions.add(function)
-    m.memory.combine(
-        base, addresses, function, _taken(value, m.active), size_of(one.type), m.numbers[m.active]
-    )
-    if target:
-        why = f"what {one.name} gives back depends on the order of threads"
-        m.write(target[0], Value(INTEGER, np.zeros(1, np.uint64), unknown=why))
-
-
 ACCESSES: dict[str, Callable[[Machine, Instruction], None]] = {
-    "ld": _load, "ldu": _load, "st": _store, "atom": _atomic, "red": _atomic,
+    "ld": _load, "ldu": _load, "st": _store,
 }  # fmt: skip

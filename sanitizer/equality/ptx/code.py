@@ -48,7 +48,14 @@ class Group:
     items: tuple[Operand, ...]
 
 
-Operand = Register | Integer | Float | Symbol | Address | Group
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """``!p``: a predicate that is false where ``p`` is true."""
+
+    register: Register
+
+
+Operand = Negated | Register | Integer | Float | Symbol | Address | Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,7 @@ class Module:
     """One kernel of a PTX text.
 
     ``ordered``: whether a run has shown that its threads don't race. It is the same in each run, because no
-    float decides what a thread does.
+    float decides what a thread does. ``kinds``: of floats, by storage, if only their use says them.
     """
 
     entry: str
@@ -92,6 +99,7 @@ class Module:
     code: tuple[Instruction, ...]
     labels: Mapping[str, int]
     ordered: bool = False
+    kinds: dict[int, str] = field(default_factory=dict)
     starts: frozenset[int] = field(default_factory=frozenset)  # where threads may meet or part
 
     def floats(self) -> Iterator[float]:

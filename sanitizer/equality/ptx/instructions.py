@@ -12,8 +12,9 @@ import numpy as np
 
 from kerncap.sanitizer.equality.degrees import summed, widest
 from kerncap.sanitizer.equality.numbers import Array, NotModelled
-from kerncap.sanitizer.equality.ptx import integers
+from kerncap.sanitizer.equality.ptx import bits, integers
 from kerncap.sanitizer.equality.ptx.accesses import ACCESSES
+from kerncap.sanitizer.equality.ptx.atomics import ATOMICS
 from kerncap.sanitizer.equality.ptx.code import Group, Instruction, Integer, Operand, Register, Symbol
 from kerncap.sanitizer.equality.ptx.floats import FUNCTIONS
 from kerncap.sanitizer.equality.ptx.machine import Machine
@@ -30,9 +31,11 @@ from kerncap.sanitizer.equality.ptx.values import (
     packed,
     split,
 )
+from kerncap.sanitizer.equality.ptx.warps import OF_WARPS
 
 Step = Callable[[Machine, Instruction], None]
 _HALVES = {"f16x2": "f16", "bf16x2": "bf16"}
+_ON_INTEGERS = {**integers.OPERATIONS, **bits.OPERATIONS}
 _LOGIC: dict[str, Callable[..., Array]] = {
     "and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor, "not": np.logical_not,
 }  # fmt: skip
@@ -70,7 +73,7 @@ def _arithmetic(m: Machine, one: Instruction) -> None:
 
 def _of_integers(m: Machine, one: Instruction, given: list[Value]) -> Value:
     operation, kind = ".".join(one.parts[:-1]), one.type
-    compute = integers.OPERATIONS.get(operation)
+    compute = _ON_INTEGERS.get(operation)
     if compute is None:
         raise NotModelled("not modelled")
     values = [as_integer(value) for value in given]
@@ -95,8 +98,26 @@ def _lookup(m: Machine, one: Instruction) -> None:
     *given, chosen = (as_integer(value) for value in _reads(m, one))
     if one.type != "b32" or len(given) != 3 or chosen.data.size != 1:
         raise NotModelled("not modelled")
-    data = integers.looked_up(int(chosen.data[0]), *(value.data for value in given))
+    data = bits.looked_up(int(chosen.data[0]), *(value.data for value in given))
     m.write(one.operands[0], integer(data, *given))
+
+
+def _permute(m: Machine, one: Instruction) -> None:
+    """Of two halves each, those that are chosen whole; else bytes of integers."""
+    low, high, chosen = _reads(m, one)
+    if low.kind == high.kind == INTEGER:
+        m.write(one.operands[0], _of_integers(m, one, [low, high, chosen]))
+        return
+    selectors = as_integer(chosen)
+    pairs = {0x10: 0, 0x32: 1, 0x54: 2, 0x76: 3}
+    if one.parts != ("prmt", "b32") or selectors.data.size != 1:
+        raise NotModelled("not modelled")
+    number = int(selectors.data[0]) & 0xFFFF
+    halves = [*split(low, 2, 16), *split(high, 2, 16)]
+    at = [pairs.get(one_of) for one_of in (number & 0xFF, number >> 8)]
+    if None in at:
+        raise NotModelled("a part of a float")
+    m.write(one.operands[0], packed(tuple(halves[place] for place in at if place is not None), 16))
 
 
 # --- comparisons and choices --------------------------------------------------------------------------------
@@ -211,41 +232,7 @@ def _convert(m: Machine, one: Instruction) -> None:
     m.write(one.operands[0], found)
 
 
-# --- threads of a warp, and calls ---------------------------------------------------------------------------
-
-
-def _shuffle(m: Machine, one: Instruction) -> None:
-    if len(one.parts) != 4 or one.parts[1] != "sync" or one.type != "b32":
-        raise NotModelled("not modelled")
-    target, source, *_ = one.operands
-    by, clamp = (m.settled(operand).data.view(np.int64) for operand in one.operands[2:4])
-    thread = np.arange(m.count) % m.threads
-    lane, number = thread % 32, by & 31
-    segment, most = clamp >> 8 & 31, clamp & 31
-    low, high = lane & segment, lane & segment | most & ~segment
-    other = {
-        "up": lane - number, "down": lane + number, "bfly": lane ^ number, "idx": low | number & ~segment,
-    }.get(one.parts[2])  # fmt: skip
-    if other is None:
-        raise NotModelled("not modelled")
-    inside = other >= high if one.parts[2] == "up" else other <= high
-    other = np.where(inside, other, lane)
-    place = thread - lane + other
-    at = np.arange(m.count) - thread + np.minimum(place, m.threads - 1)
-    if (place[m.active] >= m.threads).any() or not m.active[at[m.active]].all():
-        raise NotModelled("a thread reads one that does not take part")
-    targets = target.items if isinstance(target, Group) else (target,)
-    m.write(targets[0], _taken(m.read(source), at))
-    if len(targets) > 1:
-        m.write(targets[1], Value(PREDICATE, inside))
-
-
-def _taken(value: Value, at: Array) -> Value:
-    if value.unknown:
-        raise NotModelled(value.unknown)
-    data = value.data if value.data.size == 1 else value.data[at]
-    parts = tuple(_taken(one, at) for one in value.parts)
-    return replace(value, data=data, parts=parts, defined=None, compared=None)
+# --- barriers and calls ---------------------------------------------------------------------------
 
 
 def _barrier(m: Machine, one: Instruction) -> None:
@@ -296,11 +283,10 @@ def _parameter(operand: Operand) -> str:
     return operand.name
 
 
-_ARITHMETIC = dict.fromkeys(
-    (*FUNCTIONS, *(name.partition(".")[0] for name in integers.OPERATIONS)), _arithmetic
-)
+_ARITHMETIC = dict.fromkeys((*FUNCTIONS, *(name.partition(".")[0] for name in _ON_INTEGERS)), _arithmetic)
 _STEPS: dict[str, Step] = {
-    **_ARITHMETIC, **ACCESSES, "lop3": _lookup, "setp": _compare, "selp": _select, "testp": _test,
-    "mov": _move, "cvta": _to_address, "cvt": _convert, "shfl": _shuffle, "bar": _barrier,
+    **_ARITHMETIC, **ACCESSES, **ATOMICS, **OF_WARPS, "prmt": _permute,
+    "lop3": _lookup, "setp": _compare, "selp": _select, "testp": _test,
+    "mov": _move, "cvta": _to_address, "cvt": _convert, "bar": _barrier,
     "barrier": _barrier, "membar": _nothing, "fence": _nothing, "call": _call,
 }  # fmt: skip

@@ -12,7 +12,6 @@ import numpy as np
 from kerncap.sanitizer.equality.numbers import Array, Ints, NotModelled
 
 Compute = Callable[..., Array]
-_ONE = np.uint64(1)
 
 
 def width_of(type_: str) -> int:
@@ -101,29 +100,6 @@ def _wider(type_: str, x: Array, y: Array) -> Array:
     return untyped(typed(x, type_) * typed(y, type_), 2 * width_of(type_))
 
 
-def _population(type_: str, bits: Array) -> Array:
-    return np.bitwise_count(fit(bits, width_of(type_))).astype(np.uint64)
-
-
-def _leading_zeros(type_: str, bits: Array) -> Array:
-    left, width = fit(bits, width_of(type_)), width_of(type_)
-    found = np.full(left.shape, width, dtype=np.uint64)
-    for at in range(width):
-        found = np.where(left >> np.uint64(at) & _ONE, np.uint64(width - 1 - at), found)
-    return found
-
-
-def _field(type_: str, bits: Array, start: Array, length: Array) -> Array:
-    if type_[0] == "s":
-        raise NotModelled(f"bfe.{type_}")
-    at, count = (fit(one, 8) for one in (start, length))
-    kept = np.where(count >= 64, ~np.uint64(0), (_ONE << np.minimum(count, np.uint64(63))) - _ONE)
-    width = np.uint64(width_of(type_))
-    shifted = np.where(at >= width, np.uint64(0), fit(bits, int(width)) >> np.minimum(at, np.uint64(63)))
-    found: Array = shifted & kept
-    return found
-
-
 def _bits(compute: Compute) -> Compute:
     return lambda type_, *bits: fit(np.asarray(compute(*bits)), width_of(type_))
 
@@ -137,7 +113,7 @@ OPERATIONS: dict[str, Compute] = {
     "mad.wide": lambda type_, x, y, z: fit(_wider(type_, x, y) + z, 2 * width_of(type_)),
     "and": _bits(np.bitwise_and), "or": _bits(np.bitwise_or), "xor": _bits(np.bitwise_xor),
     "not": _bits(np.invert), "cnot": lambda type_, x: (fit(x, width_of(type_)) == 0).astype(np.uint64),
-    "shl": _shift(True), "shr": _shift(False), "popc": _population, "clz": _leading_zeros, "bfe": _field,
+    "shl": _shift(True), "shr": _shift(False),
 }  # fmt: skip
 
 COMPARISONS: dict[str, Compute] = {
@@ -154,12 +130,3 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "__nv_ullmax": ("max", "u64"), "__nv_popc": ("popc", "b32"), "__nv_clz": ("clz", "b32"),
     "__nv_umulhi": ("mul.hi", "u32"), "__nv_mulhi": ("mul.hi", "s32"),
 }  # fmt: skip
-
-
-def looked_up(chosen: int, x: Array, y: Array, z: Array) -> Array:
-    """lop3: any function of three bits."""
-    found = np.zeros(np.broadcast_shapes(x.shape, y.shape, z.shape), dtype=np.uint64)
-    for case in range(8):
-        if chosen >> case & 1:
-            found = found | ((x if case & 4 else ~x) & (y if case & 2 else ~y) & (z if case & 1 else ~z))
-    return fit(found, 32)

@@ -7,7 +7,6 @@ Source: PTX ISA 9.0, "Parallel Synchronization and Communication Instructions".
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ from kerncap.sanitizer.equality.ptx.code import (
     Instruction,
     Integer,
     Module,
+    Negated,
     Operand,
     Register,
     Symbol,
@@ -29,40 +29,24 @@ from kerncap.sanitizer.equality.ptx.floats import Floats
 from kerncap.sanitizer.equality.ptx.launch import PtxLaunch
 from kerncap.sanitizer.equality.ptx.memory import BlockMemory, GlobalMemory
 from kerncap.sanitizer.equality.ptx.races import Order
-from kerncap.sanitizer.equality.ptx.reader import is_meeting
+from kerncap.sanitizer.equality.ptx.reader import OF_WHOLE_WARPS, is_meeting
 from kerncap.sanitizer.equality.ptx.values import (
     INTEGER,
     PREDICATE,
     SHARED,
+    HoldsFloats,
     Value,
     as_integer,
     as_predicate,
     merged,
     uniform,
 )
+from kerncap.sanitizer.equality.ptx.work import Work
 
-_EVERY = 256  # instructions between two looks at the clock
 _DIMENSIONS = {"x": 0, "y": 1, "z": 2}
 
 
 Step = Callable[["Machine", Instruction], None]
-
-
-class TooMuch(Exception):
-    """More time or work than there is."""
-
-
-class Work:
-    """What is left for a run: operations on elements, and the time it has to end."""
-
-    def __init__(self, most: int, seconds: float) -> None:
-        self.done, self._most, self._end, self._turns = 0, most, time.monotonic() + seconds, 0
-
-    def spend(self, elements: int) -> None:
-        self.done += elements
-        self._turns += 1
-        if self.done > self._most or self._turns % _EVERY == 0 and time.monotonic() > self._end:
-            raise TooMuch
 
 
 class Machine:
@@ -127,6 +111,11 @@ class Machine:
         return np.flatnonzero(self.active)
 
     @property
+    def alive(self) -> Bools:
+        """The threads that have not ended."""
+        return self._at < self._end
+
+    @property
     def all_active(self) -> bool:
         return self.active is self.every
 
@@ -185,6 +174,8 @@ class Machine:
             if isinstance(found, str):
                 raise NotModelled(found)
             found(self, one)
+        except HoldsFloats:
+            raise
         except NotModelled as reason:
             raise NotModelled(f"{one.name}: {reason}") from None
         finally:
@@ -243,17 +234,17 @@ class Machine:
         there = self._waits & (self._at == at)
         group = self._group(one)
         size = self.threads if group is None else 32
-        lanes = self._padded(there, size)
-        wanted = self._padded(np.ones(self.count, np.bool_), size)
+        lanes = self.padded(there, size)
+        wanted = self.padded(np.ones(self.count, np.bool_), size)
         if group is not None:
             wanted = wanted & self._members(group, there)
-            wanted &= self._padded(self._at < self._end, size)  # those that ended are not waited for
+            wanted &= self.padded(self.alive, size)  # those that ended are not waited for
         complete: Bools = np.asarray((lanes | ~wanted).all(axis=1) & lanes.any(axis=1))
         if group is not None and np.any(lanes[complete] & ~self._members(group, there)[complete]):
             raise NotModelled(f"{one.name}: a thread that is not in its own mask")
         if not complete.any():
             return False
-        free = there & self._unpadded(np.repeat(complete[:, None], lanes.shape[1], axis=1), size)
+        free = there & self.unpadded(np.repeat(complete[:, None], lanes.shape[1], axis=1), size)
         self.active = self.every if free.all() else free
         self._work.spend(self.count)
         found = self._steps[at]
@@ -261,6 +252,8 @@ class Machine:
             if isinstance(found, str):
                 raise NotModelled(found)
             found(self, one)
+        except HoldsFloats:
+            raise
         except NotModelled as reason:
             raise NotModelled(f"{one.name}: {reason}") from None
         self._ordered(one, free, group)
@@ -272,26 +265,26 @@ class Machine:
         """The mask of those of a warp that meet; None: the block."""
         if one.parts[0] in ("bar", "barrier") and "warp" not in one.parts:
             return None
-        return one.operands[-1]
+        return Integer(0xFFFFFFFF) if one.parts[0] in OF_WHOLE_WARPS else one.operands[-1]
 
     def _members(self, mask: Operand, there: Bools) -> Bools:
         value = self.settled(mask, there)
         bits = np.broadcast_to(value.data & np.uint64(0xFFFFFFFF), (self.count,))
-        padded = self._padded(np.where(there, bits, np.uint64(0)), 32)
+        padded = self.padded(np.where(there, bits, np.uint64(0)), 32)
         whole = padded.max(axis=1)
-        if ((padded != whole[:, None]) & self._padded(there, 32)).any():
+        if ((padded != whole[:, None]) & self.padded(there, 32)).any():
             raise NotModelled("threads of one warp with several masks")
         found: Bools = (whole[:, None] >> np.arange(32, dtype=np.uint64) & np.uint64(1)) == 1
         return found
 
-    def _padded(self, array: Array, size: int) -> Array:
+    def padded(self, array: Array, size: int) -> Array:
         """By groups of threads of a block, the last of which may be short."""
         groups = -(-self.threads // size)
         found = np.zeros((len(self._blocks), groups * size), dtype=array.dtype)
         found[:, : self.threads] = array.reshape(len(self._blocks), self.threads)
         return found.reshape(-1, size)
 
-    def _unpadded(self, array: Array, size: int) -> Array:
+    def unpadded(self, array: Array, size: int) -> Array:
         groups = -(-self.threads // size)
         return array.reshape(len(self._blocks), groups * size)[:, : self.threads].reshape(-1)
 
@@ -301,7 +294,7 @@ class Machine:
         if group is None:
             self._order.of_blocks[self._blocks[np.unique(self.block[free])]] += 1
             return
-        whole = (self._padded(free, 32) | ~self._padded(np.ones(self.count, np.bool_), 32)).all(axis=1)
+        whole = (self.padded(free, 32) | ~self.padded(np.ones(self.count, np.bool_), 32)).all(axis=1)
         warps = np.unique(self._order.warp_of(self.numbers))
         self._order.of_warps[warps[whole]] += 1
 
@@ -315,6 +308,9 @@ class Machine:
             return self.floats.constant(operand.value, operand.kind)
         if isinstance(operand, Symbol):
             return self._symbol(operand.name)
+        if isinstance(operand, Negated):
+            value = as_predicate(self.read(operand.register, active))
+            return replace(value, data=~value.data, compared=None)
         if not isinstance(operand, Register):
             raise NotModelled("an operand of several parts")
         special = self._special.get(operand.name)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from kerncap.sanitizer.concrete.atomics import in_order
 from kerncap.sanitizer.concrete.memory import ABSOLUTE, Memory
-from kerncap.sanitizer.equality.degrees import VARIABLE, Degree, degree_of, widest
+from kerncap.sanitizer.equality.degrees import VARIABLE, Degree, degree_of, summed, widest
 from kerncap.sanitizer.equality.float_memory import FloatMemory
 from kerncap.sanitizer.equality.numbers import Array, Ints, NotModelled, Numbers
 from kerncap.sanitizer.equality.ptx.launch import PtxLaunch
@@ -30,7 +30,10 @@ _DTYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f
 
 
 class GlobalMemory:
-    """``order``: of threads, None if they are known not to race; ``cell``: bytes of the smallest access."""
+    """``order``: of threads, None if they are known not to race; ``cell``: bytes of the smallest access.
+
+    ``kinds``: of the floats in storages whose arguments don't say it.
+    """
 
     def __init__(
         self,
@@ -40,12 +43,14 @@ class GlobalMemory:
         numbers: Numbers,
         order: Order | None,
         cell: int,
+        kinds: Mapping[int, str],
     ) -> None:
         self.stored: dict[int, Degree] = {}  # by storage
         self._launch, self._memory, self._floats, self._numbers = launch, memory, floats, numbers
         self._order, self._cell = order, cell
         self._races: dict[int, Races] = {}
-        self._kinds: dict[int, str] = {}
+        self._functions: dict[int, str] = {}  # of atomics, by storage
+        self._kinds = dict(kinds)
         for one in launch.arguments:
             if isinstance(one, TensorArgument) and one.dtype in _DTYPES:
                 self._kinds.setdefault(one.storage, _DTYPES[one.dtype])
@@ -83,6 +88,11 @@ class GlobalMemory:
         kind = type_ if type_ in FLOATS else self._kinds.get(storage)
         return None if kind is None else FLOATS[kind]
 
+    def _says_nothing(self, storage: int) -> bool:
+        """Whether no argument says what a storage holds."""
+        tensors = (one for one in self._launch.arguments if isinstance(one, TensorArgument))
+        return not any(one.dtype for one in tensors if one.storage == storage)
+
     def load(
         self, storage: int, addresses: Array, type_: str, width: int, threads: Ints, *, constant: bool
     ) -> Value:
@@ -100,7 +110,8 @@ class GlobalMemory:
             if found.unknown:
                 raise NotModelled(found.unknown)
             before = self.stored.get(storage, Degree())
-            return Value(INTEGER, found.bits.astype(np.uint64), before)
+            loaded = storage if self._says_nothing(storage) else None
+            return Value(INTEGER, found.bits.astype(np.uint64), before, loaded=loaded)
         held, size = self._floats.of(storage, element), element.width // 8
         if size > width:
             raise NotModelled(f"a part of a {element.name} of {held.name}")
@@ -142,27 +153,52 @@ class GlobalMemory:
         self.stored[storage] = widest([degree, self.stored.get(storage, Degree())])
 
     def combine(
-        self, storage: int, addresses: Array, function: str, value: Value, width: int, threads: Ints
-    ) -> None:
-        """An atomic operation on floats, in any order."""
+        self, storage: int, addresses: Array, function: str, compute: Compute, value: Value, width: int,
+        threads: Ints,
+    ) -> None:  # fmt: skip
+        """An atomic operation, in any order; ``compute``: what it leaves, of what is there and an operand."""
         offsets = self._places(storage, addresses, width)
         race = self._race(storage)
         if race is not None:
             for cells in cells_of(offsets, width, self._cell):
                 race.add(cells, threads)
-        element = FLOATS[value.kind]
-        held, places = self._floats.of(storage, element), offsets // width
-        words = np.broadcast_to(value.data, places.shape)
-        most = int(np.unique(places, return_counts=True)[1].max(initial=1))
-        apply = partial(self._combined, function, words)
-        held.write(places, in_order(places, held.read(places), apply)[1])
-        added = value.degree
-        added = degree_of("sum", [added], terms=most) if function == "add" else added.times(most)
-        before = widest([VARIABLE, self.stored.get(storage, VARIABLE)])
-        self._put(storage, degree_of(function, [added, before], ordered=not self._numbers.free))
+        if self._functions.setdefault(storage, function) != function:
+            raise NotModelled("atomics of two kinds, which leave something else in another order")
+        operands = np.broadcast_to(value.data, offsets.shape)
+        before = self.stored.get(storage, Degree())
+        if value.kind == INTEGER:
+            self._floats.integers_at([storage])
+            places = addresses.view(np.int64)
+            found = self._memory.gather(ABSOLUTE, places, None, width)
+            if found.unknown:
+                raise NotModelled(found.unknown)
+            bits = combined(offsets, found.bits.astype(np.uint64), operands, compute)
+            self._memory.scatter(ABSOLUTE, places, None, bits.astype(np.dtype(f"u{width}")))
+            self._put(storage, summed([value.degree.times(_most_at(offsets)), before]))
+            return
+        held, cells = self._floats.of(storage, FLOATS[value.kind]), offsets // width
+        held.write(cells, combined(cells, held.read(cells), operands, compute))
+        self._put(storage, self._degree(function, value.degree, widest([VARIABLE, before]), cells))
 
-    def _combined(self, function: str, words: Array, old: Array, lanes: Ints) -> Array:
-        return self._numbers.apply(function, old, words[lanes])
+    def _degree(self, function: str, added: Degree, before: Degree, places: Ints) -> Degree:
+        return combined_degree(function, added, before, _most_at(places), ordered=not self._numbers.free)
+
+
+Compute = Callable[[Array, Array], Array]
+
+
+def _most_at(places: Ints) -> int:
+    return int(np.unique(places, return_counts=True)[1].max(initial=1))
+
+
+def combined(places: Ints, old: Array, operands: Array, compute: Compute) -> Array:
+    """What is at each place after all operands of it."""
+    return in_order(places, old, lambda found, lanes: compute(found, operands[lanes]))[1]
+
+
+def combined_degree(function: str, added: Degree, before: Degree, most: int, *, ordered: bool) -> Degree:
+    added = degree_of("sum", [added], terms=most) if function == "add" else added.times(most)
+    return degree_of(function, [added, before], ordered=ordered)
 
 
 class BlockMemory:
@@ -170,6 +206,8 @@ class BlockMemory:
 
     def __init__(self, blocks: int, size: int, numbers: Numbers, order: Order | None, cell: int) -> None:
         self.shared = SharedMemory(blocks, size, numbers)
+        self._numbers = numbers
+        self._functions: dict[tuple[int, int], str] = {}  # of atomics, by variable
         self._cell = cell
         self._races = None if order is None else Races("shared memory", blocks * (size // cell + 1), order)
 
@@ -205,3 +243,27 @@ class BlockMemory:
             for cells in cells_of(offsets, width, self._cell):
                 self._races.write(cells + block * (self.shared.size // self._cell + 1), threads)
         self.shared.store(block * self.shared.size + offsets, value, width)
+
+    def combine(
+        self, within: tuple[int, int], block: Ints, addresses: Array, function: str, compute: Compute,
+        value: Value, width: int, threads: Ints,
+    ) -> None:  # fmt: skip
+        """As in global memory."""
+        offsets = self._places(within, addresses, width)
+        if self._races is not None:
+            for cells in cells_of(offsets, width, self._cell):
+                self._races.add(cells + block * (self.shared.size // self._cell + 1), threads)
+        if self._functions.setdefault(within, function) != function:
+            raise NotModelled("atomics of two kinds, which leave something else in another order")
+        places = block * self.shared.size + offsets
+        held = self.shared.load(places, width)
+        if held.kind != value.kind:
+            raise NotModelled("shared memory that holds numbers of other types")
+        operands, most = np.broadcast_to(value.data, places.shape), _most_at(places)
+        data = combined(places, held.data, operands, compute)
+        if value.kind == INTEGER:
+            degree = summed([value.degree.times(most), held.degree])
+        else:
+            ordered = not self._numbers.free
+            degree = combined_degree(function, value.degree, held.degree, most, ordered=ordered)
+        self.shared.store(places, Value(value.kind, data, degree), width)

@@ -14,6 +14,7 @@ from kerncap.sanitizer.equality.ptx.code import (
     Instruction,
     Integer,
     Module,
+    Negated,
     Operand,
     Register,
     Symbol,
@@ -26,7 +27,7 @@ _LINE = re.compile(r"^[ \t]*\.loc\b[^\n]*", re.MULTILINE)
 _NAME = r"[A-Za-z_$%][\w$]*"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<float>0[fF][0-9a-fA-F]{{8}}|0[dD][0-9a-fA-F]{{16}})|(?P<number>-?0[xX][0-9a-fA-F]+U?|-?\d+U?)"
-    rf"|(?P<name>{_NAME}(?:\.[xyzw]\b)?)|(?P<sign>[\[\]{{}}()|,+-]))"
+    rf"|(?P<name>{_NAME}(?:\.[xyzw]\b)?)|(?P<sign>[\[\]{{}}()|,+!-]))"
 )
 _LABEL = re.compile(rf"\s*({_NAME})\s*:(?!:)")
 _GUARD = re.compile(rf"@(!?)({_NAME})\s*")
@@ -38,6 +39,7 @@ _VARIABLE = re.compile(
 _REGISTERS = re.compile(r"\.reg\s+\.\w+\s+(.*)", re.DOTALL)
 _PIECE = re.compile(r"[;{}]|[^;{}\"]+|\"[^\"]*\"")
 _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
+OF_WHOLE_WARPS = ("ldmatrix", "stmatrix", "mma")
 MOST_BYTES = 16 << 20
 _MOST_GROUPS = 4
 
@@ -116,7 +118,7 @@ def _starts(body: _Body) -> Iterator[int]:
 
 def is_meeting(one: Instruction) -> bool:
     """Whether threads wait there for others."""
-    return one.parts[0] in ("bar", "barrier", "shfl", "vote", "match", "redux")
+    return one.parts[0] in ("bar", "barrier", "shfl", "vote", "match", "redux", *OF_WHOLE_WARPS)
 
 
 class _Body:
@@ -200,7 +202,7 @@ def _open(statement: str) -> bool:
 
 class _Operands:
     def __init__(self, text: str, renamed: Callable[[str], str]) -> None:
-        if text.count("{") + text.count("(") > _MOST_GROUPS or text.count("[") > 1:
+        if text.count("{") + text.count("(") > _MOST_GROUPS or text.count("[") > 2:
             raise NotModelled("operands in each other")
         self._tokens: list[tuple[str, str]] = []
         self._renamed = renamed
@@ -246,6 +248,11 @@ class _Operands:
             found = Group(self._list("}" if text == "{" else ")"))
         elif text == "[":
             found = self._address()
+        elif text == "!":
+            negated = self._one()
+            if not isinstance(negated, Register):
+                raise NotModelled("the operand !")
+            found = Negated(negated)
         elif kind == "float":
             form, name = ("<f", "f32") if text[1] in "fF" else ("<d", "f64")
             found = Float(struct.unpack(form, bytes.fromhex(text[2:])[::-1])[0], name)

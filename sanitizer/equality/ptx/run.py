@@ -15,12 +15,13 @@ from kerncap.sanitizer.equality.ptx.code import Address, Module, Symbol
 from kerncap.sanitizer.equality.ptx.floats import Floats
 from kerncap.sanitizer.equality.ptx.instructions import table
 from kerncap.sanitizer.equality.ptx.launch import PtxLaunch
-from kerncap.sanitizer.equality.ptx.machine import Machine, Work
+from kerncap.sanitizer.equality.ptx.machine import Machine
 from kerncap.sanitizer.equality.ptx.memory import BlockMemory, GlobalMemory
 from kerncap.sanitizer.equality.ptx.races import Order
 from kerncap.sanitizer.equality.ptx.reader import size_of
 from kerncap.sanitizer.equality.ptx.shared import MOST_BYTES
-from kerncap.sanitizer.equality.ptx.values import FLOATS
+from kerncap.sanitizer.equality.ptx.values import FLOATS, HoldsFloats
+from kerncap.sanitizer.equality.ptx.work import Work
 from kerncap.sanitizer.launch import ScalarArgument
 
 _THREADS = 1 << 14  # that run together
@@ -49,21 +50,25 @@ class PtxRun:
         *,
         rounds: bool = False,
     ) -> None:
-        self._module, self._launch = module, launch
-        self.memory: Memory = Memory(launch, None if before is None else before.memory)
-        self.floats: FloatMemory = FloatMemory(
-            launch, self.memory, numbers, names, None if before is None else before.floats
-        )
-        self._arithmetic = Floats(numbers, rounds)
-        if before is not None:
-            self._arithmetic.functions |= before.functions
-        self._numbers = numbers
+        self._module, self._launch, self._numbers, self._names = module, launch, numbers, names
+        self._before, self._rounds = before, rounds
         blocks = launch.program_count
         if blocks > _MOST_BLOCKS or not 0 < launch.threads <= _MOST_THREADS:
             raise NotModelled(f"{blocks:,} blocks of {launch.threads:,} threads")
-        self._order = None if module.ordered else Order(blocks, launch.threads)
+        self._begin()
+
+    def _begin(self) -> None:
+        module, launch, numbers, before = self._module, self._launch, self._numbers, self._before
+        self.memory: Memory = Memory(launch, None if before is None else before.memory)
+        self.floats: FloatMemory = FloatMemory(
+            launch, self.memory, numbers, self._names, None if before is None else before.floats
+        )
+        self._arithmetic = Floats(numbers, self._rounds)
+        if before is not None:
+            self._arithmetic.functions |= before.functions
+        self._order = None if module.ordered else Order(launch.program_count, launch.threads)
         self._global = GlobalMemory(
-            launch, self.memory, self.floats, numbers, self._order, _smallest(module, "shared")
+            launch, self.memory, self.floats, numbers, self._order, _smallest(module, "shared"), module.kinds
         )
         if before is not None:
             self._global.stored = before._global.stored
@@ -78,9 +83,20 @@ class PtxRun:
 
     def run(self, limits: Limits) -> int:
         """Operations on elements. Raises NotModelled, and TooMuch beyond ``limits``."""
+        work = Work(limits.element_operations, limits.seconds)
+        while True:
+            try:
+                self._run(work)
+                return work.done
+            except HoldsFloats as found:
+                if self._before is not None or found.storage in self._module.kinds:
+                    raise
+                self._module.kinds[found.storage] = found.kind
+                self._begin()
+
+    def _run(self, work: Work) -> None:
         module, launch = self._module, self._launch
         variables, size = _shared(module, launch)
-        work = Work(limits.element_operations, limits.seconds)
         passed = dict(passed_floats(module, launch))
         steps = [table(one) for one in module.code]
         if launch.argument_at and tuple(module.offsets().values()) != tuple(launch.argument_at):
@@ -96,7 +112,6 @@ class PtxRun:
                     self._order, work,
                 ).run()  # fmt: skip
         module.ordered = True
-        return work.done
 
 
 def _shared(module: Module, launch: PtxLaunch) -> tuple[dict[str, tuple[int, int]], int]:

@@ -11,6 +11,15 @@ from kerncap.sanitizer.equality.degrees import Degree, summed, widest
 from kerncap.sanitizer.equality.numbers import Array, Bools, NotModelled, Numbers
 from kerncap.sanitizer.ttir.ir import FloatType
 
+
+class HoldsFloats(NotModelled):
+    """Memory of which the first use of its elements says that they are floats."""
+
+    def __init__(self, storage: int, kind: str) -> None:
+        super().__init__(f"integers taken for {kind}")
+        self.storage, self.kind = storage, kind
+
+
 FLOATS = {
     "f16": FloatType("f16", 16),
     "bf16": FloatType("bf16", 16),
@@ -29,7 +38,8 @@ class Value:
     ``kind``: INTEGER (uint64, of which the instruction says how many bits count), PREDICATE (bool), PACKED,
     or the name of a float type, then `Numbers`.
     ``base``: what an address points into. ``defined``: threads in which it is set (None: all).
-    ``literal``: bits that the code itself says. ``unknown``: why nobody knows it.
+    ``literal``: bits that the code itself says. ``unknown``: why nobody knows it. ``loaded``: the storage
+    whose elements these bits are, if it is not known what it holds.
     ``compared``: the comparison that a predicate is of, and in which threads (None: all).
     """
 
@@ -41,6 +51,7 @@ class Value:
     literal: bool = False
     parts: tuple[Value, ...] = ()
     unknown: str = ""
+    loaded: int | None = None
     compared: tuple[str, Value, Value, Bools | None] | None = None
 
 
@@ -91,6 +102,8 @@ def as_float(value: Value, kind: str, numbers: Numbers) -> Value:
         raise NotModelled(value.unknown)
     if value.kind == kind:
         return value
+    if value.kind == INTEGER and value.loaded is not None:
+        raise HoldsFloats(value.loaded, kind)
     if value.kind != INTEGER or not value.literal:
         raise NotModelled(f"{_words(value)} taken for {kind}")
     distinct, at = np.unique(value.data, return_inverse=True)
@@ -135,5 +148,21 @@ def merged(active: Bools, new: Value, old: Value | None) -> Value:
         None if old.defined is None else old.defined | active,
         new.literal and old.literal,
         tuple(merged(active, a, b) for a, b in zip(new.parts, old.parts, strict=True)),
+        loaded=new.loaded if new.loaded == old.loaded else None,
         compared=new.compared,
     )
+
+
+def spread(active: Bools, value: Value) -> Value:
+    """One entry for each thread, from one for each active one."""
+    if active.all():
+        return value
+    data: Array = np.zeros(len(active), dtype=value.data.dtype)
+    data[active] = value.data
+    return replace(value, data=data, parts=tuple(spread(active, part) for part in value.parts))
+
+
+def of_active(active: Bools, value: Value) -> Value:
+    """One entry for each active thread."""
+    data = value.data if value.data.size == 1 else value.data[active]
+    return replace(value, data=data, parts=tuple(of_active(active, part) for part in value.parts))

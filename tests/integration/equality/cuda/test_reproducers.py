@@ -99,6 +99,19 @@ def test_arguments_without_names_are_matched_by_their_position(kerncap: CommandL
     assert biased.words.result == "fail"
 
 
+def test_what_memory_holds_is_known_by_its_use(tmp_path: Path) -> None:
+    """Half floats are loaded as 16 or 32 bits, and no argument says what they are."""
+    paths = []
+    for kernel in ("half_square", "half_square_by_two"):
+        x = np.linspace(-3, 3, N).astype(np.float16)
+        code = {"ptx": text().encode()}
+        launch = Native(kernel, grid=(2, 1, 1), block=(64, 1, 1), code=code, with_views=False)
+        launch.array(x).array(np.zeros(N, np.float16), x * x).integer(N)
+        paths.append(launch.seal(tmp_path / kernel))
+    found = prove(*paths)
+    assert found.words.result == "pass", found.words.reasons
+
+
 class WithoutValues(Native):
     def finished(self, manifest: schema.Manifest) -> schema.Manifest:
         closure = msgspec.structs.replace(manifest.closure, included_bytes=0, left_out=(schema.ALL_CONTENTS,))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kerncap.sanitizer.equality.ptx.integers import COMPARISONS, OPERATIONS, looked_up, typed
+from kerncap.sanitizer.equality.ptx.integers import COMPARISONS, OPERATIONS, typed
 
 VALUES = (0, 1, 2, 3, 7, 31, 32, 33, 63, 64, 0x7F, 0x80, 0x7FFF, 0x8000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF,
           0x123456789ABCDEF0, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)  # fmt: skip
@@ -79,21 +79,3 @@ def test_comparisons(name: str, type_: str) -> None:
             wanted = {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}[name]
             one, other = (typed(np.array([v], dtype=np.uint64), type_) for v in (x, y))
             assert bool(COMPARISONS[name](one, other)[0]) == wanted
-
-
-def test_bits() -> None:
-    for x in VALUES:
-        bits = np.array([x], dtype=np.uint64)
-        for width in (32, 64):
-            kept = x & (1 << width) - 1
-            assert int(OPERATIONS["popc"](f"b{width}", bits)[0]) == kept.bit_count()
-            assert int(OPERATIONS["clz"](f"b{width}", bits)[0]) == width - kept.bit_length()
-            assert int(OPERATIONS["not"](f"b{width}", bits)[0]) == ~x & (1 << width) - 1
-        start, length = (np.array([one], dtype=np.uint64) for one in (3, 9))
-        assert int(OPERATIONS["bfe"]("u32", bits, start, length)[0]) == (x & 0xFFFFFFFF) >> 3 & 0x1FF
-
-
-def test_any_function_of_three_bits() -> None:
-    a, b, c = (np.array([one], dtype=np.uint64) for one in (0xF0, 0xCC, 0xAA))
-    for chosen in range(256):
-        assert int(looked_up(chosen, a, b, c)[0]) & 0xFF == chosen

@@ -175,7 +175,6 @@ def test_a_warp_does_not_wait_for_another() -> None:
         ),
         ("bar.sync 0, 32;", "not modelled"),
         ("bar.red.popc.u32 %r2, 0, %p1;", "not modelled"),
-        ("vote.sync.any.pred %p1, %p1, -1;", "not modelled"),
         ("mov.u32 %r2, %clock;", "is not set"),
         ("wmma.load.a.sync %r1, [%rd1];", "not modelled"),
         ("call.uni (%f1), helper, (%f1);", "the function helper"),
