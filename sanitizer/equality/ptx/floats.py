@@ -57,6 +57,13 @@ class Floats:
     def rounded(self, data: Array, kind: str) -> Array:
         return formats.rounded(data, kind).astype(np.float64) if self._rounds else data
 
+    def in_tf32(self, data: Array, *, nearest: bool = False) -> Array:
+        """With ten bits behind the first: the others are cut off, or rounded with ties away from zero."""
+        if not self._rounds:
+            return data
+        bits = data.astype(np.float32).view(np.uint32) + np.uint32(0x1000 * nearest)
+        return np.asarray((bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64))
+
     def compute(self, parts: tuple[str, ...], kind: str, operands: list[Value]) -> Value:
         """The instruction of these words on operands of one type. Raises NotModelled."""
         function, count = FUNCTIONS[parts[0]]

@@ -14,10 +14,12 @@ from kerncap.sanitizer.equality.degrees import summed, widest
 from kerncap.sanitizer.equality.numbers import Array, NotModelled
 from kerncap.sanitizer.equality.ptx import bits, integers
 from kerncap.sanitizer.equality.ptx.accesses import ACCESSES
+from kerncap.sanitizer.equality.ptx.async_copies import COPIES
 from kerncap.sanitizer.equality.ptx.atomics import ATOMICS
 from kerncap.sanitizer.equality.ptx.code import Group, Instruction, Integer, Operand, Register, Symbol
 from kerncap.sanitizer.equality.ptx.floats import FUNCTIONS
 from kerncap.sanitizer.equality.ptx.machine import Machine
+from kerncap.sanitizer.equality.ptx.matrices import OF_MATRICES
 from kerncap.sanitizer.equality.ptx.values import (
     FLOATS,
     INTEGER,
@@ -196,6 +198,8 @@ def _move(m: Machine, one: Instruction) -> None:
         value = m.read(source)
         if one.type in FLOATS:
             value = m.floats.of(value, one.type)
+        if one.type == "pred" and isinstance(source, Integer):
+            value = Value(PREDICATE, value.data != 0)
         m.write(target, value)
 
 
@@ -213,7 +217,11 @@ def _convert(m: Machine, one: Instruction) -> None:
         m.write(one.operands[0], packed(halves[::-1]))
         return
     [value] = given
-    if source in FLOATS and to in FLOATS:
+    if to == "tf32" and source == "f32" and words in (["rna"], ["rn"]):
+        single = m.floats.of(value, source)
+        found = replace(single, data=m.floats.in_tf32(single.data, nearest=True), literal=False)
+        m.floats.functions.add("cast")
+    elif source in FLOATS and to in FLOATS:
         found = m.floats.convert(tuple(words), to, m.floats.of(value, source))
     elif to in FLOATS:
         whole = as_integer(value)
@@ -285,7 +293,7 @@ def _parameter(operand: Operand) -> str:
 
 _ARITHMETIC = dict.fromkeys((*FUNCTIONS, *(name.partition(".")[0] for name in _ON_INTEGERS)), _arithmetic)
 _STEPS: dict[str, Step] = {
-    **_ARITHMETIC, **ACCESSES, **ATOMICS, **OF_WARPS, "prmt": _permute,
+    **_ARITHMETIC, **ACCESSES, **ATOMICS, **OF_WARPS, **OF_MATRICES, **COPIES, "prmt": _permute,
     "lop3": _lookup, "setp": _compare, "selp": _select, "testp": _test,
     "mov": _move, "cvta": _to_address, "cvt": _convert, "bar": _barrier,
     "barrier": _barrier, "membar": _nothing, "fence": _nothing, "call": _call,

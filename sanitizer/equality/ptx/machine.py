@@ -7,39 +7,30 @@ Source: PTX ISA 9.0, "Parallel Synchronization and Communication Instructions".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from kerncap.sanitizer.equality.degrees import Degree
 from kerncap.sanitizer.equality.numbers import Array, Bools, Ints, NotModelled
 from kerncap.sanitizer.equality.ptx.code import (
-    Address,
-    Float,
     Instruction,
     Integer,
     Module,
-    Negated,
     Operand,
     Register,
     Symbol,
 )
+from kerncap.sanitizer.equality.ptx.copies import Copies
 from kerncap.sanitizer.equality.ptx.floats import Floats
 from kerncap.sanitizer.equality.ptx.launch import PtxLaunch
 from kerncap.sanitizer.equality.ptx.memory import BlockMemory, GlobalMemory
 from kerncap.sanitizer.equality.ptx.races import Order
 from kerncap.sanitizer.equality.ptx.reader import OF_WHOLE_WARPS, is_meeting
+from kerncap.sanitizer.equality.ptx.registers import Registers
 from kerncap.sanitizer.equality.ptx.values import (
-    INTEGER,
-    PREDICATE,
-    SHARED,
     HoldsFloats,
-    Value,
-    as_integer,
     as_predicate,
-    merged,
-    uniform,
 )
 from kerncap.sanitizer.equality.ptx.work import Work
 
@@ -49,7 +40,18 @@ _DIMENSIONS = {"x": 0, "y": 1, "z": 2}
 Step = Callable[["Machine", Instruction], None]
 
 
-class Machine:
+def _specials(launch: PtxLaunch, blocks: Ints) -> Iterator[tuple[str, Array]]:
+    """Special registers of all threads of some blocks."""
+    thread, block = np.tile(np.arange(launch.threads), len(blocks)), np.repeat(blocks, launch.threads)
+    yield "%laneid", thread % 32
+    for name, sizes, number in (("%tid", launch.block, thread), ("%ctaid", launch.grid, block)):
+        for axis, at in _DIMENSIONS.items():
+            yield f"{name}.{axis}", number % sizes[at]
+            yield f"%n{name[1:]}.{axis}", np.array([sizes[at]])
+            number = number // sizes[at]
+
+
+class Machine(Registers):
     """Some blocks of a launch, from their start to their end.
 
     ``blocks``: their numbers in the grid, x fastest; ``variables``: in shared memory, where each begins and
@@ -71,22 +73,17 @@ class Machine:
         order: Order | None,
         work: Work,
     ) -> None:
-        self.module, self.launch, self.floats = module, launch, floats
-        self.memory, self.shared, self._variables, self.passed = memory, shared, variables, passed
+        special = dict(_specials(launch, blocks))
+        super().__init__(module, launch, floats, memory, variables, special, len(blocks) * launch.threads)
+        self.module, self.shared, self.passed = module, shared, passed
         self.threads = launch.threads
-        self.count = len(blocks) * self.threads
         self.block = np.repeat(np.arange(len(blocks)), self.threads)  # of those that run together
         self.numbers = np.repeat(blocks, self.threads) * self.threads + np.tile(
             np.arange(self.threads), len(blocks)
         )
         self._blocks = blocks
         self._order, self._work = order, work
-        self.registers: dict[str, Value] = {}
-        self.parameters: dict[tuple[str, int], Value] = {}  # of calls
-        self._offsets = module.offsets()
-        self._special = dict(self._specials())
-        self.every: Bools = np.ones(self.count, dtype=np.bool_)
-        self.active = self.every
+        self.copies = Copies(self.count)
         self._at = np.zeros(self.count, dtype=np.int64)
         self._waits = np.zeros(self.count, dtype=np.bool_)
         self._end = len(module.code)
@@ -94,30 +91,10 @@ class Machine:
 
     # --- threads --------------------------------------------------------------------------------------------
 
-    def _specials(self) -> list[tuple[str, Array]]:
-        thread = np.tile(np.arange(self.threads), len(self._blocks))
-        block = np.repeat(self._blocks, self.threads)
-        found: list[tuple[str, Array]] = [("%laneid", thread % 32)]
-        for name, sizes, number in (("%tid", self.launch.block, thread), ("%ctaid", self.launch.grid, block)):
-            for axis, at in _DIMENSIONS.items():
-                found.append((f"{name}.{axis}", number % sizes[at]))
-                found.append((f"%n{name[1:]}.{axis}", np.array([sizes[at]])))
-                number = number // sizes[at]
-        return found
-
-    @property
-    def lanes(self) -> Ints:
-        """The active threads, of those that run together."""
-        return np.flatnonzero(self.active)
-
     @property
     def alive(self) -> Bools:
         """The threads that have not ended."""
         return self._at < self._end
-
-    @property
-    def all_active(self) -> bool:
-        return self.active is self.every
 
     def run(self) -> None:
         while True:
@@ -297,78 +274,3 @@ class Machine:
         whole = (self.padded(free, 32) | ~self.padded(np.ones(self.count, np.bool_), 32)).all(axis=1)
         warps = np.unique(self._order.warp_of(self.numbers))
         self._order.of_warps[warps[whole]] += 1
-
-    # --- registers ------------------------------------------------------------------------------------------
-
-    def read(self, operand: Operand, active: Bools | None = None) -> Value:
-        """What an operand holds in the active threads. Raises NotModelled."""
-        if isinstance(operand, Integer):
-            return uniform(operand.value)
-        if isinstance(operand, Float):
-            return self.floats.constant(operand.value, operand.kind)
-        if isinstance(operand, Symbol):
-            return self._symbol(operand.name)
-        if isinstance(operand, Negated):
-            value = as_predicate(self.read(operand.register, active))
-            return replace(value, data=~value.data, compared=None)
-        if not isinstance(operand, Register):
-            raise NotModelled("an operand of several parts")
-        special = self._special.get(operand.name)
-        if special is not None:
-            return Value(INTEGER, special.astype(np.uint64))
-        found = self.registers.get(operand.name)
-        if found is None:
-            raise NotModelled(f"{operand.name} is not set")
-        if found.defined is not None and not found.defined[self.active if active is None else active].all():
-            raise NotModelled(f"{operand.name} is not set in all threads")
-        return found
-
-    def settled(self, operand: Operand, active: Bools | None = None) -> Value:
-        """An integer that no float decides."""
-        value = as_integer(self.read(operand, active))
-        if value.degree != Degree():
-            raise NotModelled("what it does depends on floats")
-        return value
-
-    def _symbol(self, name: str) -> Value:
-        if name == "WARP_SZ":
-            return uniform(32)
-        if name in self._variables:
-            number = list(self._variables).index(name)
-            return replace(uniform(self._variables[name][0]), base=SHARED - number, literal=False)
-        if name.startswith("__local_depot"):
-            raise NotModelled("local memory is not modelled")
-        address = self.launch.symbols.get(name)
-        base = None if address is None else self.memory.storage_at(address)
-        if address is None or base is None:
-            raise NotModelled(f"the variable {name} was not captured")
-        return replace(uniform(address), base=base, literal=False)
-
-    def write(self, operand: Operand, value: Value) -> None:
-        if isinstance(operand, Symbol) and operand.name == "_":
-            return
-        if not isinstance(operand, Register):
-            raise NotModelled("a result in several registers")
-        whole = self.all_active
-        self.registers[operand.name] = (
-            value if whole else merged(self.active, value, self.registers.get(operand.name))
-        )
-
-    def range_of(self, base: int) -> tuple[int, int]:
-        """Where a variable in shared memory begins and ends."""
-        return list(self._variables.values())[SHARED - base]
-
-    def parameter(self, name: str) -> int | None:
-        return self._offsets.get(name)
-
-    def address(self, operand: Operand) -> tuple[int, Array]:
-        """What an address points into, and it, in the active threads."""
-        if not isinstance(operand, Address):
-            raise NotModelled("an access without an address")
-        value = self.read(operand.base)
-        if value.kind == PREDICATE or value.base is None:
-            raise NotModelled("an address that is not one of an argument's memory")
-        if value.degree != Degree():
-            raise NotModelled("an address that depends on floats")
-        data = np.broadcast_to(value.data, (self.count,))[self.lanes]
-        return value.base, data + np.array(operand.offset, dtype=np.int64).view(np.uint64)

@@ -88,6 +88,27 @@ class GlobalMemory:
         kind = type_ if type_ in FLOATS else self._kinds.get(storage)
         return None if kind is None else FLOATS[kind]
 
+    def word(self, storage: int) -> int:
+        """Bytes of what is copied at once."""
+        element = self._element_of(storage, "")
+        return 4 if element is None else max(4, element.width // 8)
+
+    def zeros(self, storage: int, count: int, width: int) -> Value:
+        element = self._element_of(storage, "")
+        if element is None:
+            loaded = storage if self._says_nothing(storage) else None
+            return Value(INTEGER, np.zeros(count, np.uint64), loaded=loaded)
+        parts = 8 * width // element.width
+        one = Value(element.name, np.zeros(count, self._numbers.dtype))
+        return one if parts == 1 else packed((one,) * parts)
+
+    def read_again(self, storage: int, addresses: Array, width: int, threads: Ints) -> None:
+        """Raises NotModelled if anything has been stored there since."""
+        race = self._race(storage)
+        if race is not None:
+            for cells in cells_of(self._places(storage, addresses, width), width, self._cell):
+                race.read(cells, threads, constant=True)
+
     def _says_nothing(self, storage: int) -> bool:
         """Whether no argument says what a storage holds."""
         tensors = (one for one in self._launch.arguments if isinstance(one, TensorArgument))
@@ -229,6 +250,15 @@ class BlockMemory:
                 self._races.read(cells + block * (self.shared.size // self._cell + 1), threads)
         return self.shared.load(block * self.shared.size + offsets, width)
 
+    def _written(
+        self, within: tuple[int, int], block: Ints, addresses: Array, width: int, threads: Ints
+    ) -> Ints:
+        offsets = self._places(within, addresses, width)
+        if self._races is not None:
+            for cells in cells_of(offsets, width, self._cell):
+                self._races.write(cells + block * (self.shared.size // self._cell + 1), threads)
+        return offsets
+
     def store(
         self,
         within: tuple[int, int],
@@ -238,10 +268,7 @@ class BlockMemory:
         width: int,
         threads: Ints,
     ) -> None:
-        offsets = self._places(within, addresses, width)
-        if self._races is not None:
-            for cells in cells_of(offsets, width, self._cell):
-                self._races.write(cells + block * (self.shared.size // self._cell + 1), threads)
+        offsets = self._written(within, block, addresses, width, threads)
         self.shared.store(block * self.shared.size + offsets, value, width)
 
     def combine(
@@ -267,3 +294,22 @@ class BlockMemory:
             ordered = not self._numbers.free
             degree = combined_degree(function, value.degree, held.degree, most, ordered=ordered)
         self.shared.store(places, Value(value.kind, data, degree), width)
+
+    def copy_to(
+        self, within: tuple[int, int], block: Ints, addresses: Array, width: int, threads: Ints
+    ) -> None:
+        """From now on, until it is `copied`, nobody may access it."""
+        offsets = self._written(within, block, addresses, width, threads)
+        self.shared.begin(block * self.shared.size + offsets, width)
+
+    def copied(
+        self,
+        within: tuple[int, int],
+        block: Ints,
+        addresses: Array,
+        value: Value,
+        width: int,
+        threads: Ints,
+    ) -> None:
+        offsets = self._written(within, block, addresses, width, threads)
+        self.shared.end(block * self.shared.size + offsets, value, width)

@@ -140,6 +140,11 @@ def _smallest(module: Module, not_in: str) -> int:
         for one in module.code
         if one.parts[0] in ("ld", "ldu", "st", "atom", "red") and not {"param", not_in} & set(one.parts)
     ]
+    others = {one.parts[0] for one in module.code}
+    sizes += [4] * ("cp" in others) + [2] * bool(others & {"ldmatrix", "stmatrix"})
+    sizes += [2] * any(
+        one.type in ("f16x2", "bf16x2") for one in module.code if one.parts[0] in ("atom", "red")
+    )
     return min([8, *(size for size in sizes if size)])
 
 

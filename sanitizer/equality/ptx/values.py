@@ -71,7 +71,8 @@ def packed(parts: tuple[Value, ...], width: int = 0) -> Value:
         data = np.zeros(1, np.uint64)
         for at, one in enumerate(parts):
             data = data | (one.data & np.uint64((1 << width) - 1)) << np.uint64(at * width)
-        return integer(data, *parts)
+        loaded = {one.loaded for one in parts}
+        return replace(integer(data, *parts), loaded=loaded.pop() if len(loaded) == 1 else None)
     return Value(PACKED, np.zeros(1, np.uint64), parts=parts)
 
 

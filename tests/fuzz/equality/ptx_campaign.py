@@ -28,7 +28,9 @@ _EXCHANGED = (
     ("setp.lt", "setp.le"), ("setp.ge", "setp.gt"), ("setp.gt", "setp.ge"),
     ("setp.eq", "setp.ne"), ("setp.ne", "setp.eq"),
     ("bfly", "down"), ("bfly", "up"), ("and.b32", "or.b32"), ("@%p", "@!%p"), ("__nv_expf", "__nv_exp2f"),
-    ("tid.x", "tid.y"), ("ctaid.x", "ctaid.y"),
+    ("tid.x", "tid.y"), ("ctaid.x", "ctaid.y"), (".trans", ""), ("popc", "clz"),
+    ("red.global.add", "red.global.max"),
+    ("atom.shared.add", "atom.shared.or"), ("ballot.b32", "any.pred"), ("row.col", "col.row"),
 )  # fmt: skip
 _NUMBER = re.compile(r"(?<=[ +])(-?\d+)(?=[;,\]])|0f([0-9A-F]{8})")
 _REGISTER = re.compile(r"%[fr]\d+\b")

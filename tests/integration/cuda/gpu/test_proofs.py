@@ -100,10 +100,16 @@ def agrees(launch: PtxLaunch) -> None:
         others = np.flatnonzero(~held.written)
         after = decoded(contents.after(index).whole(), held.element.name)
         assert np.array_equal(before[others], after[others], equal_nan=True)
+    for index, runs in ran.memory.changed().items():
+        for start, _, after in runs:
+            written += len(after)
+            assert np.array_equal(after, contents.after(index).whole()[start : start + len(after)])
     assert written
 
 
-@pytest.mark.parametrize("pair", ["axpy", "silu", "relu", "half", "softmax", "transpose", "matmul"])
+@pytest.mark.parametrize(
+    "pair", ["axpy", "silu", "relu", "half", "softmax", "transpose", "matmul", "tensor cores", "counts"]
+)
 def test_captured_pairs_are_proved(launches: Captured, pair: str) -> None:
     first, second = (one_of(launches, one.kernel) for one in EQUAL[pair])
     found = prove(first, second, ProveOptions(trust=True))

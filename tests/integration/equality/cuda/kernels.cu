@@ -1,4 +1,6 @@
-// Pairs of kernels that are written independently of each other, and mistakes; `make.py` makes kernels.ptx.
+// Pairs of kernels that are written independently of each other, and mistakes. kernels.ptx is of
+// `nvcc -std=c++17 -arch=sm_80 -Xcicc -nvvmir-library -Xcicc NONE -ptx`, where NONE has the bytes of
+// `_NO_LIBRARY`.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -83,7 +85,8 @@ __device__ float of_block(float v, bool largest) {
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = v;
   __syncthreads();
   v = of_warps[0];
-  for (int warp = 1; warp < blockDim.x / 32; warp++) v = largest ? fmaxf(v, of_warps[warp]) : v + of_warps[warp];
+  for (int warp = 1; warp < blockDim.x / 32; warp++)
+    v = largest ? fmaxf(v, of_warps[warp]) : v + of_warps[warp];
   return v;
 }
 
@@ -156,7 +159,8 @@ KERNEL softmax_without_max(const float* x, float* out, int columns) {
   for (int i = threadIdx.x; i < columns; i += blockDim.x) out[i] = expf(x[i]) / sum;
 }
 
-KERNEL layer_norm_two_passes(const float* x, const float* w, const float* b, float* out, int columns, float eps) {
+KERNEL layer_norm_two_passes(const float* x, const float* w, const float* b, float* out, int columns,
+                             float eps) {
   x += blockIdx.x * columns;
   out += blockIdx.x * columns;
   float sum = 0.0f, squares = 0.0f;
@@ -168,7 +172,8 @@ KERNEL layer_norm_two_passes(const float* x, const float* w, const float* b, flo
 }
 
 // One warp for each row.
-KERNEL layer_norm_welford(const float* x, const float* w, const float* b, float* out, int columns, float eps) {
+KERNEL layer_norm_welford(const float* x, const float* w, const float* b, float* out, int columns,
+                          float eps) {
   int row = blockIdx.x * blockDim.y + threadIdx.y;
   x += row * columns;
   out += row * columns;
@@ -190,7 +195,8 @@ KERNEL layer_norm_welford(const float* x, const float* w, const float* b, float*
   for (int i = threadIdx.x; i < columns; i += 32) out[i] = (x[i] - mean) * scale * w[i] + b[i];
 }
 
-KERNEL layer_norm_epsilon(const float* x, const float* w, const float* b, float* out, int columns, float eps) {
+KERNEL layer_norm_epsilon(const float* x, const float* w, const float* b, float* out, int columns,
+                          float eps) {
   x += blockIdx.x * columns;
   out += blockIdx.x * columns;
   float sum = 0.0f, squares = 0.0f;
@@ -215,7 +221,8 @@ KERNEL rms_norm_by_two(const float2* x, const float2* w, float2* out, int column
   extern __shared__ float values[];
   int t = threadIdx.x, pairs = columns / 2, row = blockIdx.x * pairs;
   float squares = 0.0f;
-  for (int i = t; i < pairs; i += blockDim.x) squares += x[row + i].x * x[row + i].x + x[row + i].y * x[row + i].y;
+  for (int i = t; i < pairs; i += blockDim.x)
+    squares += x[row + i].x * x[row + i].x + x[row + i].y * x[row + i].y;
   values[t] = squares;
   __syncthreads();
   if (t == 0) {
@@ -261,7 +268,8 @@ KERNEL sum_one_block(const float* x, float* total, int n) {
 
 KERNEL sum_tail(const float* x, float* total, int n) {
   float sum = 0.0f;
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n / 32 * 32; i += gridDim.x * blockDim.x) sum += x[i];
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n / 32 * 32; i += gridDim.x * blockDim.x)
+    sum += x[i];
   sum = of_block(sum, false);
   if (threadIdx.x == 0) atomicAdd(total, sum);
 }
@@ -284,7 +292,8 @@ __device__ void transpose_by_tiles(const float* x, float* out, int rows, int col
   r = blockIdx.x * 16 + threadIdx.y;
   for (int i = 0; i < 16; i += 4)
     if (c < rows && r + i < columns)
-      out[(r + i) * rows + c] = SWAP ? tile[threadIdx.x][threadIdx.y + i] : tile[threadIdx.y + i][threadIdx.x];
+      out[(r + i) * rows + c] =
+          SWAP ? tile[threadIdx.x][threadIdx.y + i] : tile[threadIdx.y + i][threadIdx.x];
 }
 
 KERNEL transpose_tiled(const float* x, float* out, int rows, int columns) {
@@ -309,7 +318,8 @@ __device__ void matmul_by_tiles(const float* a, const float* b, float* c, int m,
   int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
   float sum = 0.0f;
   for (int start = 0; start < k; start += 16) {
-    left[threadIdx.y][threadIdx.x] = row < m && start + threadIdx.x < k ? a[row * k + start + threadIdx.x] : 0.0f;
+    left[threadIdx.y][threadIdx.x] =
+        row < m && start + threadIdx.x < k ? a[row * k + start + threadIdx.x] : 0.0f;
     right[threadIdx.y][threadIdx.x] =
         column < n && start + threadIdx.y < k ? b[(start + threadIdx.y) * n + column] : 0.0f;
     __syncthreads();
@@ -325,6 +335,100 @@ KERNEL matmul_tiled(const float* a, const float* b, float* c, int m, int n, int 
 
 KERNEL matmul_no_barrier(const float* a, const float* b, float* c, int m, int n, int k) {
   matmul_by_tiles<false>(a, b, c, m, n, k);
+}
+
+// --- a product of halves: by a thread for each element, and by tensor cores with copies on the way
+
+KERNEL matmul_half(const __half* a, const __half* b, float* c, int m, int n, int k) {
+  int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row >= m || column >= n) return;
+  float total = 0.0f;
+  for (int i = 0; i < k; ++i) total += __half2float(a[row * k + i]) * __half2float(b[i * n + column]);
+  c[row * n + column] = total;
+}
+
+__device__ void copy_16_bytes(unsigned to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
+}
+
+__device__ void copy_part(unsigned left, unsigned right, const __half* a, const __half* b, int n, int k) {
+  int lane = threadIdx.x;
+  copy_16_bytes(left + lane * 16, a + lane / 2 * k + lane % 2 * 8);
+  if (lane < 16) copy_16_bytes(right + lane * 16, b + lane * n);
+  asm volatile("cp.async.commit_group;");
+}
+
+// A warp for 16 x 8 elements; `waits` for the part that it multiplies, not only for the one before.
+template <bool waits>
+__device__ void matmul_by_fragments(const __half* a, const __half* b, float* c, int n, int k) {
+  __shared__ __align__(16) __half left[2][16 * 16], right[2][16 * 8];
+  int lane = threadIdx.x;
+  a += blockIdx.y * 16 * k;
+  b += blockIdx.x * 8;
+  c += blockIdx.y * 16 * n + blockIdx.x * 8;
+  unsigned to_left = static_cast<unsigned>(__cvta_generic_to_shared(left));
+  unsigned to_right = static_cast<unsigned>(__cvta_generic_to_shared(right));
+  float total[4] = {};
+  copy_part(to_left, to_right, a, b, n, k);
+#pragma unroll 1
+  for (int start = 0; start < k; start += 16) {
+    int now = start / 16 % 2;
+    if (start + 16 < k) {
+      copy_part(to_left + 512 - now * 512, to_right + 256 - now * 256, a + start + 16, b + (start + 16) * n,
+                n, k);
+      if (waits) asm volatile("cp.async.wait_group 1;");
+    } else {
+      asm volatile("cp.async.wait_group 0;");
+    }
+    __syncwarp();
+    unsigned x[4], y[2];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(to_left + now * 512 + lane % 16 * 32 + lane / 16 * 16));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(y[0]), "=r"(y[1])
+                 : "r"(to_right + now * 256 + lane % 16 * 16));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+f"(total[0]), "+f"(total[1]), "+f"(total[2]), "+f"(total[3])
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y[0]), "r"(y[1]));
+    __syncwarp();
+  }
+  for (int i = 0; i < 4; ++i) c[(lane / 4 + i / 2 * 8) * n + lane % 4 * 2 + i % 2] = total[i];
+}
+
+KERNEL matmul_fragments(const __half* a, const __half* b, float* c, int m, int n, int k) {
+  matmul_by_fragments<true>(a, b, c, n, k);
+}
+
+KERNEL matmul_no_wait(const __half* a, const __half* b, float* c, int m, int n, int k) {
+  matmul_by_fragments<false>(a, b, c, n, k);
+}
+
+// --- how many of each of four: one by one, and by votes into shared memory
+
+KERNEL count_one_by_one(const int* x, int* counts, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(&counts[x[i] & 3], 1);
+}
+
+KERNEL count_by_votes(const int* x, int* counts, int n) {
+  __shared__ int some[4];
+  if (threadIdx.x < 4) some[threadIdx.x] = 0;
+  __syncthreads();
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int one = 0; one < 4; ++one) {
+    unsigned found = __ballot_sync(0xffffffff, i < n && (x[min(i, n - 1)] & 3) == one);
+    if (threadIdx.x % 32 == 0) atomicAdd(&some[one], __popc(found));
+  }
+  __syncthreads();
+  if (threadIdx.x < 4) atomicAdd(&counts[threadIdx.x], some[threadIdx.x]);
+}
+
+KERNEL count_all_but_the_last(const int* x, int* counts, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n - 1) atomicAdd(&counts[x[i] & 3], 1);
 }
 
 // --- what is not modelled, by name
@@ -352,7 +456,9 @@ KERNEL unwritten(const float* x, float* out, int n) {
   out[threadIdx.x] = values[63 - threadIdx.x];
 }
 
-KERNEL beyond(const float* x, float* out, int n) { out[threadIdx.x] = x[threadIdx.x + 1]; }
+KERNEL beyond(const float* x, float* out, int n) {
+  out[threadIdx.x] = x[threadIdx.x + 1];
+}
 
 KERNEL beyond_shared(const float* x, float* out, int n) {
   __shared__ float one[64], other[64];
@@ -363,7 +469,9 @@ KERNEL beyond_shared(const float* x, float* out, int n) {
   out[threadIdx.x] = one[next] + other[threadIdx.x];
 }
 
-KERNEL two_blocks_store(const float* x, float* out, int n) { out[threadIdx.x] = x[threadIdx.x]; }
+KERNEL two_blocks_store(const float* x, float* out, int n) {
+  out[threadIdx.x] = x[threadIdx.x];
+}
 
 KERNEL bits(const float* x, float* out, int n) {
   out[threadIdx.x] = __int_as_float(__float_as_int(x[threadIdx.x]) & 0x7fffffff);

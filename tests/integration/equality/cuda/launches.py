@@ -21,7 +21,7 @@ from kerncap.sanitizer.launch import (
 from kerncap.sanitizer.paged_bytes import PagedBytes
 
 PTX = Path(__file__).with_name("kernels.ptx")
-_BYTES = {"float32": 4, "float16": 2}
+_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int32": 4}
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,14 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Zeros:
-    """Contents of which only integers count."""
+class Rising:
+    """Contents of which only integers count: 0 to 6, again and again, in 32 bits."""
 
     sizes: tuple[int, ...]
 
     def read(self, storage: int) -> PagedBytes | None:
-        return PagedBytes.of(np.zeros(self.sizes[storage] + 8, np.uint8))
+        numbers = np.arange(self.sizes[storage] // 4 + 2, dtype=np.int32) % 7
+        return PagedBytes.of(numbers.view(np.uint8)[: self.sizes[storage] + 8])
 
     def unwritten(self, storage: int) -> Unwritten | None:
         return None
@@ -81,7 +82,7 @@ def launched(
         buffer += packed
     return PtxLaunch(
         kernel, "", grid, tuple(given), tuple(storages),
-        Zeros(tuple(one.size_bytes for one in storages)),
+        Rising(tuple(one.size_bytes for one in storages)),
         ptx=text() if ptx is None else ptx, entry=kernel, block=block, shared_bytes=shared_bytes,
         buffer=buffer, argument_at=at,
     )  # fmt: skip

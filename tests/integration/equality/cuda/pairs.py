@@ -36,6 +36,11 @@ _TRANSPOSE: Arguments = (Tensor("x", 40 * 50), Tensor("out", 40 * 50), ("rows", 
 _MATMUL: Arguments = (
     Tensor("a", 40 * 33), Tensor("b", 33 * 50), Tensor("c", 40 * 50), ("m", 40), ("n", 50), ("k", 33),
 )  # fmt: skip
+_FRAGMENTS: Arguments = (
+    Tensor("a", 32 * 48, "float16"), Tensor("b", 48 * 24, "float16"), Tensor("c", 32 * 24), ("m", 32),
+    ("n", 24), ("k", 48),
+)  # fmt: skip
+_COUNTS: Arguments = (Tensor("x", 1000, "int32"), Tensor("counts", 4, "int32"), ("n", 1000))
 
 EQUAL: dict[str, tuple[Run, Run]] = {
     "axpy": (
@@ -72,6 +77,14 @@ EQUAL: dict[str, tuple[Run, Run]] = {
         Run("matmul", _MATMUL, (7, 5, 1), (8, 8, 1)),
         Run("matmul_tiled", _MATMUL, (4, 3, 1), (16, 16, 1)),
     ),
+    "tensor cores": (
+        Run("matmul_half", _FRAGMENTS, (3, 4, 1), (8, 8, 1)),
+        Run("matmul_fragments", _FRAGMENTS, (3, 2, 1), (32, 1, 1)),
+    ),
+    "counts": (
+        Run("count_one_by_one", _COUNTS, (8, 1, 1), (128, 1, 1)),
+        Run("count_by_votes", _COUNTS, (4, 1, 1), (256, 1, 1)),
+    ),
 }  # fmt: skip
 
 # With a kernel that is right, and what is said: a witness (None), or the reason why nothing is proved.
@@ -100,6 +113,16 @@ MISTAKES: dict[str, tuple[Run, Run, str | None]] = {
         EQUAL["matmul"][0],
         Run("matmul_no_barrier", _MATMUL, (4, 3, 1), (16, 16, 1)),
         "with no barrier between them",
+    ),
+    "a part not waited for": (
+        EQUAL["tensor cores"][0],
+        Run("matmul_no_wait", _FRAGMENTS, (3, 2, 1), (32, 1, 1)),
+        "to which a copy goes on",
+    ),
+    "one not counted": (
+        EQUAL["counts"][1],
+        Run("count_all_but_the_last", _COUNTS, (8, 1, 1), (128, 1, 1)),
+        None,
     ),
     "a block too few": (EQUAL["relu"][0], Run("relu", _ROW, (7, 1, 1), (128, 1, 1)), None),
 }

@@ -17,7 +17,7 @@ from tests.integration.equality.cuda.pairs import EQUAL, MISTAKES, NOT_MODELLED
 Floats = npt.NDArray[np.float64]
 EPSILON = float(np.float32(1e-5))
 # Of which each shows something else; roots take many draws.
-QUICK = ("half", "relu", "silu", "transpose")
+QUICK = ("counts", "half", "relu", "silu", "tensor cores", "transpose")
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,12 @@ def expected(name: str, given: Mapping[str, Floats]) -> Floats:
         return given["total"] + x.sum()
     if name == "transpose":
         return x.reshape(40, 50).T
+    if name == "tensor cores":
+        return x.reshape(32, 48) @ given["b"].reshape(48, 24)
     return x.reshape(40, 33) @ given["b"].reshape(33, 50)
 
 
-@pytest.mark.parametrize("name", list(EQUAL))
+@pytest.mark.parametrize("name", [name for name in EQUAL if name != "counts"])
 def test_a_run_in_float64_is_what_numpy_says(name: str) -> None:
     for one in EQUAL[name]:
         kernel = kernel_of(one.launch())
@@ -73,6 +75,15 @@ def test_a_run_in_float64_is_what_numpy_says(name: str) -> None:
         [result] = [each for each in held.values() if each.written.any()]
         found = result.read(np.arange(result.count))
         assert np.allclose(found, expected(name, given).reshape(-1), rtol=1e-6, atol=1e-9), one.kernel
+
+
+def test_counts_are_what_numpy_says() -> None:
+    for one in EQUAL["counts"]:
+        kernel = kernel_of(one.launch())
+        ran = run(kernel, Reals(INPUTS[0], 7), Budget(LIMITS))
+        x = np.arange(1000) % 7
+        found = ran.plan.memory.storage(1).view(4)[:4].view(np.int32)
+        assert (found == np.arange(4) + np.bincount(x & 3, minlength=4)).all(), one.kernel
 
 
 @pytest.mark.parametrize("name", list(MISTAKES))

@@ -13,7 +13,8 @@ from kerncap.api.prove import ProveOptions, prove
 from kerncap.format import schema
 from kerncap.replay.candidates import tools
 from tests.integration.conftest import CommandLine
-from tests.integration.equality.cuda.launches import PTX, text
+from tests.integration.equality.cuda.launches import PTX, Tensor, text
+from tests.integration.equality.cuda.pairs import EQUAL
 from tests.unit.replay.build import Launch
 from tests.unit.replay.native import Native
 
@@ -99,15 +100,20 @@ def test_arguments_without_names_are_matched_by_their_position(kerncap: CommandL
     assert biased.words.result == "fail"
 
 
-def test_what_memory_holds_is_known_by_its_use(tmp_path: Path) -> None:
-    """Half floats are loaded as 16 or 32 bits, and no argument says what they are."""
+@pytest.mark.parametrize("name", ["half", "tensor cores"])
+def test_what_memory_holds_is_known_by_its_use(tmp_path: Path, name: str) -> None:
+    """Half floats are loaded as 16 or 32 bits, or copied, and no argument says what they are."""
     paths = []
-    for kernel in ("half_square", "half_square_by_two"):
-        x = np.linspace(-3, 3, N).astype(np.float16)
+    for one in EQUAL[name]:
         code = {"ptx": text().encode()}
-        launch = Native(kernel, grid=(2, 1, 1), block=(64, 1, 1), code=code, with_views=False)
-        launch.array(x).array(np.zeros(N, np.float16), x * x).integer(N)
-        paths.append(launch.seal(tmp_path / kernel))
+        launch = Native(one.kernel, grid=one.grid, block=one.block, code=code, with_views=False)
+        for given in one.arguments:
+            if isinstance(given, Tensor):
+                values = np.linspace(-3, 3, given.elements).astype(given.dtype)
+                launch.array(values, values[::-1])
+            else:
+                launch.integer(int(given[1]))
+        paths.append(launch.seal(tmp_path / one.kernel))
     found = prove(*paths)
     assert found.words.result == "pass", found.words.reasons
 

@@ -54,6 +54,22 @@ int main() {
   matmul<<<dim3(7, 5), dim3(8, 8)>>>(a, second, c, 40, 50, 33);
   matmul_tiled<<<dim3(4, 3), dim3(16, 16)>>>(a, second, c, 40, 50, 33);
   report("product", c, 40 * 50);
+
+  std::vector<__half> few;
+  for (float one : fractions(32 * 48, 9)) few.push_back(__float2half(one));
+  __half* left = on_device(few);
+  few.resize(48 * 24);
+  __half* right = on_device(few);
+  float* products = on_device(std::vector<float>(32 * 24));
+  matmul_half<<<dim3(3, 4), dim3(8, 8)>>>(left, right, products, 32, 24, 48);
+  matmul_fragments<<<dim3(3, 2), 32>>>(left, right, products, 32, 24, 48);
+  report("fragments", products, 32 * 24);
+
+  int* of_four = on_device(numbers<int>(n, 10));
+  int* counts = on_device(std::vector<int>(4));
+  count_one_by_one<<<8, 128>>>(of_four, counts, n);
+  count_by_votes<<<4, 256>>>(of_four, counts, n);
+  report("counts", counts, 4);
   MUST(cudaDeviceSynchronize());
   return 0;
 }

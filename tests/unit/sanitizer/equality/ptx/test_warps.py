@@ -132,6 +132,25 @@ def test_atomics_that_are_refused(atomic: str, reason: str) -> None:
     assert reason in str(error.value)
 
 
+def test_integers_in_shared_memory_are_their_bytes() -> None:
+    body = """
+        mul.lo.u32 %r2, %r1, 0x01020408;
+        st.shared.u32 [%r7], %r2;
+        ld.shared.u16 %r3, [%r7+2];
+        ld.shared.s8 %r4, [%r7];
+        st.shared.u8 [%r7+3], %r3;
+        ld.shared.u32 %r5, [%r7];
+        xor.b32 %r2, %r5, %r4;
+        xor.b32 %r2, %r2, %r3;
+    """
+    wanted = []
+    for t in range(THREADS):
+        number = t * 0x01020408 & 0xFFFFFFFF
+        half, byte = number >> 16, (number & 0x7F) - (number & 0x80)
+        wanted.append((number & 0xFFFFFF | (half & 0xFF) << 24) ^ byte & 0xFFFFFFFF ^ half)
+    assert integers(body) == wanted
+
+
 def test_atomic_sums_of_floats_in_shared_memory() -> None:
     found = outcome("""
         setp.eq.u32 %p1, %r1, 0;
