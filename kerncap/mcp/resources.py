@@ -1,9 +1,9 @@
-"""Texts of a reproducer that a client can read: manifest, source, README, what it was compiled to."""
+"""Texts of a reproducer that a client can read: manifest, source, README, compiled code, any listed file."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Reproducer
@@ -11,13 +11,14 @@ from kerncap.mcp.allowed import Allowed
 from kerncap.printable import printable
 
 SCHEME = "kerncap"
-PARTS = ("manifest", "source", "readme", "ttir", "ttgir", "llir", "ptx")
+FILE = "file"  # one that the manifest lists, by its name; no memory
+PARTS = ("manifest", "source", "readme", "ttir", "ttgir", "llir", "ptx", FILE)
 _LISTED = 50
 _MIME = {"manifest": "application/json", "readme": "text/markdown"}
 
 
 def template(part: str) -> str:
-    return f"{SCHEME}://{part}/{{+repro}}"
+    return f"{SCHEME}://{part}/{{+repro}}" + ("{?name}" if part == FILE else "")
 
 
 def mime(part: str) -> str:
@@ -49,15 +50,16 @@ def read(uri: str, allowed: Allowed, max_bytes: int) -> tuple[str, str]:
     if split.scheme != SCHEME or part not in PARTS:
         raise UsageError(f"{uri}: expected {SCHEME}://PART/REPRO, with PART one of {', '.join(PARTS)}")
     folder = _folder(unquote(split.path, errors="surrogateescape"), allowed)
-    offset = parse_qs(split.query).get("offset", ["0"])[0]
+    asked = parse_qs(split.query)
+    offset, name = asked.get("offset", ["0"])[0], asked.get("name", [""])[0]
     if not offset.isdecimal():
         raise UsageError(f"{uri}: offset={offset}: expected a number of characters")
-    text = _text(folder, part)
+    text = _text(folder, part, name)
     begin = int(offset)
     shown = text[begin:].encode()[:max_bytes].decode("utf-8", "ignore")
     end = begin + len(shown)
     if end < len(text):
-        shown += f"\n… {len(text) - end:,} more characters: read {uri.split('?')[0]}?offset={end}\n"
+        shown += f"\n… {len(text) - end:,} more characters: read {_continued(uri, end)}\n"
     return shown, mime(part)
 
 
@@ -74,10 +76,19 @@ def _folder(path: str, allowed: Allowed) -> Path:
     raise UsageError(f"{path}: no reproducer in the folders that this server was given")
 
 
-def _text(folder: Path, part: str) -> str:
+def _continued(uri: str, offset: int) -> str:
+    """The URI of what comes next."""
+    split = urlsplit(uri)
+    rest = {name: values[0] for name, values in parse_qs(split.query).items() if name != "offset"}
+    return split._replace(query=urlencode({**rest, "offset": offset}, safe="/")).geturl()
+
+
+def _text(folder: Path, part: str, name: str) -> str:
     with Reproducer.open(folder) as reproducer:
         if part == "manifest":
             text: str | None = reproducer.manifest_bytes.decode("utf-8", "replace")
+        elif part == FILE:
+            return _file(reproducer, name)
         elif part == "readme":
             readme = folder / "README.md"
             text = readme.read_text(encoding="utf-8", errors="replace") if _is_plain(readme) else None
@@ -89,6 +100,17 @@ def _text(folder: Path, part: str) -> str:
     if text is None:
         raise KerncapError(f"{folder.name}: it holds no {part}")
     return text
+
+
+def _file(reproducer: Reproducer, name: str) -> str:
+    """Raises UsageError for what the manifest does not list, and for what holds no text."""
+    listed = {each: file for each, file in reproducer.listed().items() if not each.startswith("memory/")}
+    if name not in listed:
+        raise UsageError(f"?name={name}: not a file of it; there are {', '.join(sorted(listed))}")
+    try:
+        return reproducer.file(listed[name]).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"?name={name}: {listed[name].size:,} bytes that are not text") from None
 
 
 def _is_plain(path: Path) -> bool:

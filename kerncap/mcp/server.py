@@ -15,6 +15,7 @@ from mcp.server.stdio import stdio_server
 
 import kerncap
 from kerncap import failure
+from kerncap.exit_status import ExitStatus
 from kerncap.interrupts import ENDING, Interrupted
 from kerncap.mcp import inputs, resources
 from kerncap.mcp.answers import answer, output_schema
@@ -66,12 +67,13 @@ class KerncapServer:
                 return _result(self._results.read(asked.result, asked.at, asked.offset, room), failed=False)
             if params.name not in self._tools:
                 known = ", ".join([*self._tools, READ_RESULT])
-                return _error(f"no tool is called {params.name}; there are {known}")
+                return _error(f"no tool is called {params.name}; there are {known}", ExitStatus.USAGE)
             return await self._run(self._tools[params.name], arguments, request)
         except msgspec.ValidationError as error:
-            return _error(f"{params.name}: {error}")
+            return _error(f"{params.name}: {error}", ExitStatus.USAGE)
         except Exception as error:
-            return _error(" ".join(str(failure.explained(error)).split("\n")))
+            explained = failure.explained(error)
+            return _error(" ".join(str(explained).split("\n")), explained.exit_status)
 
     async def _run(self, tool: Tool, arguments: dict[str, Any], request: Request) -> types.CallToolResult:
         given = msgspec.convert(arguments, tool.takes)
@@ -87,7 +89,7 @@ class KerncapServer:
         ran = await run(words, self._context.allowed.home, timeout_s, told)
         found = answer(tool, ran, timeout_s, self._results, self._max_bytes)
         if found.failed:
-            return _error("\n".join(found.content["lines"]))
+            return _error("\n".join(found.content["lines"]), ran.status)
         return _result(found.content, failed=False)
 
     async def _list_resources(self, _request: Request, _params: Any) -> types.ListResourcesResult:
@@ -189,5 +191,11 @@ def _result(content: dict[str, Any], failed: bool) -> types.CallToolResult:
     )
 
 
-def _error(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(type="text", text=printable(text))], is_error=True)
+def _error(text: str, exit_status: int | None) -> types.CallToolResult:
+    """What the command line prints, and its exit status, which tells the kinds of errors apart."""
+    shown = printable(text)
+    lines = shown.split("\n")
+    content = {"exit_status": exit_status, "document": None, "lines": lines, "left_out": [], "result": None}
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=shown)], structured_content=content, is_error=True
+    )

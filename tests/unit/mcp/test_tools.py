@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from kerncap.cli import COMMANDS, group
 from kerncap.errors import UsageError
+from kerncap.mcp import resources, server
 from kerncap.mcp.allowed import Allowed
 from kerncap.mcp.answers import answer
 from kerncap.mcp.bounded import Results, size
@@ -19,6 +21,7 @@ from kerncap.mcp.child import Ran
 from kerncap.mcp.tools import TOOLS, Context, Tool, chosen
 from kerncap.report.documents import DOCUMENTS
 
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 # One full set of arguments for each tool.
 FULL: dict[str, dict[str, Any]] = {
     "doctor": {},
@@ -166,3 +169,25 @@ def test_lines_and_document_share_the_bytes() -> None:
     assert not found.failed and size(found.content) <= 8000
     assert found.content["left_out"] and found.content["result"] == 1
     assert results.read(1, "/captured", 2990, 8000)["value"] == ["p" * 100] * 10
+
+
+def test_every_text_that_the_manifest_lists_is_a_resource(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "v1.1", tmp_path / "repro")
+    allowed = Allowed.of((tmp_path,))
+    text, _ = resources.read("kerncap://file/repro?name=code/kernel.ptx", allowed, 1 << 20)
+    assert ".version" in text
+    part, _ = resources.read("kerncap://file/repro?name=code/kernel.ptx", allowed, 40)
+    uri = part.split("read ")[1].strip()
+    assert uri.endswith("?name=code/kernel.ptx&offset=40")
+    assert text.startswith(part.split("\n…")[0] + resources.read(uri, allowed, 1 << 20)[0][:5])
+    for name in ("memory/index", "../outside", "", "/etc/passwd"):
+        with pytest.raises(UsageError, match="not a file of it; there are README.md, code/kernel.cubin"):
+            resources.read(f"kerncap://file/repro?name={name}", allowed, 100)
+    with pytest.raises(UsageError, match="bytes that are not text"):
+        resources.read("kerncap://file/repro?name=code/kernel.cubin", allowed, 100)
+
+
+def test_an_error_has_the_status_of_the_command_line() -> None:
+    shown = server._error("one\ntwo", 3)
+    assert shown.is_error and shown.structured_content is not None
+    assert (shown.structured_content["exit_status"], shown.structured_content["lines"]) == (3, ["one", "two"])
