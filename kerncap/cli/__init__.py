@@ -7,11 +7,13 @@ numpy nor msgspec.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 import kerncap
 from kerncap import failure, interrupts, log, scratch, streams
@@ -52,6 +54,7 @@ COMMANDS = {
 CONFIGURED = ("capture", "list", "tune", "minimize", "diff")  # have defaults in `kerncap.cli.settings`
 # `color`: click would drop what looks like a colour, where `streams` shows it as what it is.
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # before click 8.2 no error
+COMPLETE = "_KERNCAP_COMPLETE"
 WORDS = "kerncap.words"  # of a context's meta: the command's name and all that follows it
 _SETTINGS = {"help_option_names": ["-h", "--help"], "color": True}
 
@@ -96,6 +99,11 @@ class LazyGroup(click.Group):
                 ctx.fail(f"No such command {args[0]!r}, did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Options, and commands of which none is imported for their help."""
+        found = click.Command.shell_complete(self, ctx, incomplete)
+        return found + [CompletionItem(n, help=h) for n, h in COMMANDS.items() if n.startswith(incomplete)]
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
@@ -133,6 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Without ``arguments`` it is the process's own: a signal that ends the command then ends the process.
     """
+    if arguments is None and COMPLETE in os.environ:  # a shell asks, or wants its script: bytes, for it alone
+        group.main(prog_name="kerncap", complete_var=COMPLETE)
     if arguments is None:
         streams.reserve()
         streams.in_utf8()

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
+
+from kerncap.printable import printable
 
 PATH = click.Path(readable=False, path_type=Path)
 
@@ -26,6 +29,17 @@ class Reproducer(click.Path):
         if str(path) == LAST and found != path:
             log.line(f"last: {found}")
         return found
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Files and folders, then names of reproducers here: for bash a file first, which clears the rest."""
+        from kerncap.cli import settings
+        from kerncap.format.found import LAST, reproducers_in
+
+        names = [LAST, *(each.name for each in reproducers_in(settings.places()))]
+        here = [CompletionItem(n) for n in names if n.startswith(incomplete) and printable(n) == n]
+        return super().shell_complete(ctx, param, incomplete) + here
 
 
 REPRO = Reproducer(readable=False)
