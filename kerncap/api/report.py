@@ -20,6 +20,7 @@ from kerncap.format import LaunchRange, Reproducer
 from kerncap.format.folder import is_range
 from kerncap.format.private import Finding, Scrubber
 from kerncap.regular_file import read_regular
+from kerncap.report import markdown
 from kerncap.report.html import Material, range_page, render
 from kerncap.report.html.results import checked, told
 from kerncap.whole_files import write
@@ -63,13 +64,15 @@ def report(
     results: Sequence[Path | str] = (),
     keep_private: Collection[str] = (),
     sanitize: bool = True,
+    as_markdown: bool = False,
 ) -> Report:
     """Write the page of the reproducer or range at ``path``; all digests are checked on the way.
 
-    ``output``: by default the folder's name with ``.html`` in the working directory; a page that is there is
-    replaced. ``results``: files with what other commands print with ``--json`` (verify, replay, replay
-    --limits, tune, sanitize, profile). ``sanitize``: where the reproducer has the kernel's TTIR and no
-    document of the sanitizer is given, its answer is made here, which executes nothing. ``keep_private``: as
+    ``output``: by default the folder's name with ``.html`` or ``.md`` in the working directory; a page that
+    is there is replaced. ``results``: files with what other commands print with ``--json`` (verify, replay,
+    replay --limits, tune, sanitize, profile). ``sanitize``: where the reproducer has the kernel's TTIR and no
+    document of the sanitizer is given, its answer is made here, which executes nothing. ``as_markdown``: a
+    text for an issue instead of the page. ``keep_private``: as
     for `pack`. Raises `sharing.Private` if something private can't be taken out, FormatError, UsageError,
     KerncapError.
     """
@@ -78,8 +81,12 @@ def report(
     if of_range and results:
         raise UsageError("--with: for one launch; `kerncap slice` makes a reproducer of one")
     folder = path.resolve().name
-    target = beside(path, output, f"{folder}.html")
-    if target.suffix.lower() not in _SUFFIXES:
+    if of_range and as_markdown:
+        raise UsageError("--md: for one launch; `kerncap slice` makes a reproducer of one")
+    target = beside(path, output, f"{folder}.{'md' if as_markdown else 'html'}")
+    if as_markdown and target.suffix.lower() != ".md":
+        raise UsageError(f"{target}: --md writes Markdown; give it a name that ends with .md")
+    if not as_markdown and target.suffix.lower() not in _SUFFIXES:
         raise UsageError(f"{target}: a report is an HTML page; give it a name that ends with .html")
     if of_range:
         return _range(path, target, folder, keep_private)
@@ -97,10 +104,17 @@ def report(
             not_sanitized=_cleaned(scrubber, "sanitize", why),
         )  # fmt: skip
         findings = tuple(scrubber.findings)
-        page = render(material)
+        if as_markdown:
+            text, left_out = markdown.render(
+                facts, material.results, reproducer.source_text(), f"{folder}.zip"
+            )
+            page = text.encode("utf-8", "replace")
+        else:
+            page = render(material)
+            left_out = tuple(material.left_out)
     write(target, page)
     return Report(
-        target, len(page), reproducer.manifest.kernel.name, tuple(documents), tuple(material.left_out),
+        target, len(page), reproducer.manifest.kernel.name, tuple(documents), left_out,
         findings,
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from kerncap.cli.several import of_each
 @of_each
 @click.option(
     "-o", "--output", type=OUTPUT_FILE,
-    help="FILE.html. Default: named after the folder.",
+    help="FILE.html, with --md FILE.md. Default: named after the folder.",
 )  # fmt: skip
 @click.option(
     "--with", "results", multiple=True, metavar="FILE.json", type=PATH,
@@ -25,6 +25,9 @@ from kerncap.cli.several import of_each
 )  # fmt: skip
 @click.option("--no-sanitize", is_flag=True, help="Leave out the sanitizer's answer.")
 @keep_private_option
+@click.option(
+    "--md", "as_markdown", is_flag=True, help="Write Markdown for an issue, of at most 65,536 bytes."
+)
 @click.option("--open", "opens", is_flag=True, help="Show the page in the browser.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(
@@ -33,6 +36,7 @@ def command(
     results: tuple[Path, ...],
     no_sanitize: bool,
     keep_private: tuple[str, ...],
+    as_markdown: bool,
     opens: bool,
     as_json: bool,
 ) -> int:
@@ -47,13 +51,19 @@ def command(
 
     with findings_shown(as_json, path=None, written=False):
         made = report(
-            reproducer, output, results=results, keep_private=keep_private, sanitize=not no_sanitize
+            reproducer,
+            output,
+            results=results,
+            keep_private=keep_private,
+            sanitize=not no_sanitize,
+            as_markdown=as_markdown,
         )
     for line in summary(made.findings):
         log.line(line)
     for what in made.left_out:
         log.line(f"not in the page: {what}")
-    log.line(f"{made.path}: {log.size(made.size_bytes)}; open it in a browser, it needs no network")
+    tail = "" if as_markdown else "; open it in a browser, it needs no network"
+    log.line(f"{made.path}: {log.size(made.size_bytes)}{tail}")
     if opens and not browser.show(Path(made.path).absolute().as_uri()):
         log.line("--open: no browser here; set BROWSER")
     if as_json:
