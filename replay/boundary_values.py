@@ -47,7 +47,7 @@ def on_boundary_values(engine: Engine, measured: Measured, tolerance: Tolerance,
         views = []  # of other types, perhaps, than they are said to be
     found = _tried(
         engine, measured, tolerance, "boundary values",
-        views, lambda views: boundaries(engine, views, steered.known, steered.own),
+        views, lambda views: boundaries(engine, views, steered.known, steered.own), few=True,
     )  # fmt: skip
     if free:
         found.not_shown.append(f"integers beyond the range of {_names(engine, free)}")
@@ -78,6 +78,7 @@ def _tried(
     kind: str,
     views: list[int],
     give: Callable[[list[int]], list[int]],
+    few: bool = False,
 ) -> Shown:
     engine.restore()
     changed = give(views) if views else []
@@ -85,7 +86,7 @@ def _tried(
         return Shown()
     limit = nonfinite_of_capture(engine, measured)
     what = f"{kind} of {_names(engine, changed)}"
-    return _Undeciding(engine, measured, tolerance, what, views, give=give, nonfinite=limit).judge()
+    return _Undeciding(engine, measured, tolerance, what, views, give=give, nonfinite=limit, few=few).judge()
 
 
 def _names(engine: Engine, views: list[int]) -> str:
@@ -94,16 +95,24 @@ def _names(engine: Engine, views: list[int]) -> str:
 
 @dataclass
 class _Undeciding(Differential):
-    """A differential of which a difference decides nothing; ``nonfinite``: how many results may be none."""
+    """A differential of which a difference decides nothing; ``nonfinite``: how many results may be none.
+
+    ``few``: so few values are others that the result for the captured ones need not be a stored one.
+    """
 
     give: Callable[[list[int]], list[int]] = list
     nonfinite: int = 0
+    few: bool = False
 
     def judge(self) -> Shown:
         found = super().judge()
         return Shown(
             open=found.open + found.reasons, shown=found.shown, not_shown=found.not_shown, remedy=_REMEDY
         )
+
+    @property
+    def _changes(self) -> bool:
+        return not self.few
 
     def _prepare(self) -> None:
         self.engine.restore()

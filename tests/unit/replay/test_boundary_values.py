@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from kerncap.answer import Answer
+from kerncap.api.verify import VerifyOptions, verify
 from kerncap.replay.worker.common.boundary_values import on_boundaries
 from kerncap.replay.worker.native import value_ops as native
 from kerncap.replay.worker.native.dtypes import Number
 from kerncap.replay.worker.torch_backend.boundaries import give_boundaries
 from kerncap.replay.worker.torch_backend.compare_views import never
+
+from .build import Launch
+from .resident import candidate
 
 
 def test_integers_get_equal_ones_neighbours_ends_and_numbers_and_most_stay() -> None:
@@ -80,3 +86,24 @@ def test_rows_with_gaps_and_broadcast_rows_are_changed_in_place() -> None:
     assert not torch.equal(part, before) and torch.equal(wide[:, 7:], beside)
     row = torch.tensor([5, 1, 9])
     assert give_boundaries(row.expand(4, 3), [], [], [], 0, never) and row.tolist() != [5, 1, 9]
+
+
+LARGEST = """
+@triton.jit
+def largest(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n, other=-float("inf"))
+    tl.store(out_ptr + i, (x == tl.max(x, 0)).to(tl.int8), mask=i < n)
+"""
+
+
+def test_a_difference_where_two_are_equal_is_undecided_and_no_stored_result(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    x = np.random.default_rng(4).standard_normal(30).astype(np.float32)
+    launch = Launch(LARGEST, "largest").tensor("x_ptr", x)
+    launch = launch.tensor("out_ptr", np.full(30, 9, np.int8), (x == x.max()).astype(np.int8))
+    path = launch.argument("n", 30).constexpr("BLOCK", 32).seal(tmp_path)
+    first = candidate(tmp_path, LARGEST.replace("x == tl.max(x, 0)", "i == tl.argmax(x, 0)"))
+    verdict = verify(path, VerifyOptions(candidate=first)).verdict
+    assert verdict.answer is Answer.UNDECIDED
+    assert "on boundary values of x_ptr: differs from the captured kernel: out_ptr: 1 of 30" in verdict.line
