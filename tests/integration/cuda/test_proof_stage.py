@@ -70,6 +70,7 @@ def judged(bench: Bench, path: Path, candidate: Path) -> dict[str, Any]:
     return bench.judge(path, "--candidate", candidate, "--prove", "--stages", "smoke", "--trust")
 
 
+@pytest.mark.long
 def test_a_source_of_cuda(bench: Bench, tmp_path: Path) -> None:
     found = tools.nvcc()
     if isinstance(found, str):

@@ -62,6 +62,7 @@ def test_the_first_and_the_last_are_in_each_sample() -> None:
     assert proof.witness.element == N - 1
 
 
+@pytest.mark.long
 def test_a_program_reads_what_it_stores() -> None:
     proof = found(run(large.added_in_place), run(large.added_in_place, 128), flat())
     assert proof.sample is not None, proof.reason
@@ -74,6 +75,7 @@ def test_all_programs_that_add_to_one_place_are_run() -> None:
     assert others == 2 * some
 
 
+@pytest.mark.long
 def test_integers_are_compared_where_the_sample_stores() -> None:
     integers = flat(y=torch.int32)
     assert found(run(large.places), run(large.places, 128), integers).sample is not None
