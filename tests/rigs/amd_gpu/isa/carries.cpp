@@ -24,20 +24,22 @@ void with_carry(Table& table, std::initializer_list<std::string_view> mnemonics,
   for (const std::string_view mnemonic : mnemonics) {
     table.add(mnemonic, [](Wave& wave, const Instruction& in) {
       Lanes<u32> room_a, room_b, results, carried;
-      Lanes<u8> carries;
       const u32* a = source<u32>(wave, in, 2, 0, room_a);
       const u32* b = source<u32>(wave, in, 3, 1, room_b);
       const u64 carry_in = in.operand_count > 4 ? wave.get64(in.operand(4)) : 0;
-      for (unsigned l = 0; l < lanes; l++) carried[l] = static_cast<u32>(carry_in >> l & 1);
+      constexpr Lanes<u32> zeros{};
+      Lanes<u32> ones;
+      for (unsigned l = 0; l < lanes; l++) ones[l] = 1;
+      copy_row(carried.lane, zeros.lane);
+      merge(carried.lane, ones.lane, carry_in);
       for (unsigned l = 0; l < lanes; l++) {
         const Sum sum = F{}(a[l], b[l], carried[l]);
         results[l] = sum.value;
         carried[l] = sum.carry;
       }
-      for (unsigned l = 0; l < lanes; l++) carries[l] = static_cast<u8>(carried[l]);
       const u64 exec = wave.exec();
       put(wave, in, 0, results);
-      put_mask(wave, in.operand(1), mask_of(carries) & exec);
+      put_mask(wave, in.operand(1), mask_of(carried) & exec);
     });
   }
 }
@@ -68,7 +70,8 @@ void select(Wave& wave, const Instruction& in) {
   const f32* a = source<f32>(wave, in, 1, 0, room_a);
   const f32* b = source<f32>(wave, in, 2, 1, room_b);
   const u64 mask = in.operand_count > 3 ? wave.get64(in.operand(3)) : wave.vcc();
-  for (unsigned l = 0; l < lanes; l++) results[l] = mask >> l & 1 ? b[l] : a[l];
+  copy_row(reinterpret_cast<u32*>(results.lane), reinterpret_cast<const u32*>(a));
+  merge(reinterpret_cast<u32*>(results.lane), reinterpret_cast<const u32*>(b), mask);
   put(wave, in, 0, results);
 }
 

@@ -9,7 +9,8 @@ namespace {
 enum Order : u32 { less = 1, equal = 2, greater = 4, unordered = 8 };
 constexpr u32 sets_exec = 16;  // v_cmpx
 
-void put_flags(Wave& wave, const Instruction& in, const Lanes<u8>& flags) {
+template <class Flags>
+void put_flags(Wave& wave, const Instruction& in, const Flags& flags) {
   const u64 mask = mask_of(flags) & wave.exec();
   put_mask(wave, in.operand(0), mask);
   if (in.detail & sets_exec) wave.set_exec(mask);
@@ -19,7 +20,7 @@ void put_flags(Wave& wave, const Instruction& in, const Lanes<u8>& flags) {
 template <class T>
 void compare(Wave& wave, const Instruction& in) {
   Lanes<T> room_a, room_b;
-  Lanes<u8> flags;
+  Lanes<std::conditional_t<sizeof(T) == 4, u32, u8>> flags;  // as wide as T, to be vectorised
   const T* a = source<T>(wave, in, 1, 0, room_a);
   const T* b = source<T>(wave, in, 2, 1, room_b);
   const u32 relation = in.detail;

@@ -42,11 +42,15 @@ void count_lower(Wave& wave, const Instruction& in) {
 void bpermute(Wave& wave, const Instruction& in) {
   const u32 *from = wave.vector[in.operand(1).index], *data = wave.vector[in.operand(2).index];
   const u64 exec = wave.exec();
-  Lanes<u32> results{};
-  for_active(wave, [&](unsigned l) {
-    const unsigned other = (from[l] + static_cast<u32>(in.offset)) / 4 & 63;
-    results[l] = exec >> other & 1 ? data[other] : 0;
-  });
+  const u32 offset = static_cast<u32>(in.offset);
+  Lanes<u32> results{}, room;
+  // What an inactive lane would give is zero for all that read it.
+  if (exec != ~u64{0}) {
+    merge(results.lane, data, exec);
+    room = results;
+    data = room.lane;
+  }
+  for (unsigned l = 0; l < lanes; l++) results[l] = data[(from[l] + offset) / 4 & 63];
   merge(wave.vector[in.operand(0).index], results.lane, exec);
 }
 

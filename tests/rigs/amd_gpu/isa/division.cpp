@@ -49,6 +49,20 @@ Scaled<T> scale(T value, T denominator, T numerator) {
   return {value, false};
 }
 
+// Whether neither side of any active lane is near the ends of the exponents: then nothing is scaled, and no
+// case is special.
+bool are_ordinary(const f32* denominator, const f32* numerator, u64 exec) {
+  Lanes<u32> flags;
+  for (unsigned l = 0; l < lanes; l++) {
+    const u32 d = as<u32>(denominator[l]) >> 23 & 0xff, n = as<u32>(numerator[l]) >> 23 & 0xff;
+    flags[l] = static_cast<u32>(d - 80 < 95) & static_cast<u32>(n - 80 < 95);
+  }
+  return (mask_of(flags) & exec) == exec;
+}
+bool are_ordinary(const f64*, const f64*, u64) {
+  return false;
+}
+
 // Operands: result, mask, value, denominator, numerator.
 template <class T>
 void div_scale(Wave& wave, const Instruction& in) {
@@ -57,6 +71,11 @@ void div_scale(Wave& wave, const Instruction& in) {
   const T* value = source<T>(wave, in, 2, 0, room_a);
   const T* denominator = source<T>(wave, in, 3, 1, room_b);
   const T* numerator = source<T>(wave, in, 4, 2, room_c);
+  if (are_ordinary(denominator, numerator, wave.exec())) {
+    std::memcpy(results.lane, value, sizeof results);
+    put(wave, in, 0, results);
+    return put_mask(wave, in.operand(1), 0);
+  }
   for (unsigned l = 0; l < lanes; l++) {
     const Scaled<T> scaled = scale(value[l], denominator[l], numerator[l]);
     results[l] = scaled.value;
@@ -75,6 +94,10 @@ void div_fmas(Wave& wave, const Instruction& in) {
   const T* b = source<T>(wave, in, 2, 1, room_b);
   const T* c = source<T>(wave, in, 3, 2, room_c);
   const u64 vcc = wave.vcc();
+  if ((vcc & wave.exec()) == 0) {
+    for (unsigned l = 0; l < lanes; l++) results[l] = std::fma(a[l], b[l], c[l]);
+    return put(wave, in, 0, results);
+  }
   for (unsigned l = 0; l < lanes; l++) {
     if (!(vcc >> l & 1)) {
       results[l] = std::fma(a[l], b[l], c[l]);
@@ -106,6 +129,21 @@ T fixed(T quotient, T denominator, T numerator) {
   return std::copysign(quotient, sign);
 }
 
+template <class T>
+void div_fixup(Wave& wave, const Instruction& in) {
+  Lanes<T> room_a, room_b, room_c, results;
+  const T* quotient = source<T>(wave, in, 1, 0, room_a);
+  const T* denominator = source<T>(wave, in, 2, 1, room_b);
+  const T* numerator = source<T>(wave, in, 3, 2, room_c);
+  if (are_ordinary(denominator, numerator, wave.exec())) {
+    for (unsigned l = 0; l < lanes; l++)
+      results[l] = std::copysign(quotient[l], numerator[l] * denominator[l]);
+  } else {
+    for (unsigned l = 0; l < lanes; l++) results[l] = fixed(quotient[l], denominator[l], numerator[l]);
+  }
+  put(wave, in, 0, results);
+}
+
 f16 fixed_half(f16 quotient, f16 denominator, f16 numerator) {
   const f32 q = static_cast<f32>(quotient), d = static_cast<f32>(denominator),
             n = static_cast<f32>(numerator);
@@ -119,8 +157,8 @@ void add_division(Table& t) {
   t.add("v_div_scale_f64", div_scale<f64>);
   t.add("v_div_fmas_f32", Entry{.execute = div_fmas<f32>, .clamps = true});
   t.add("v_div_fmas_f64", Entry{.execute = div_fmas<f64>, .clamps = true});
-  vector(t, "v_div_fixup_f32", [](f32 q, f32 d, f32 n) { return fixed(q, d, n); });
-  vector(t, "v_div_fixup_f64", [](f64 q, f64 d, f64 n) { return fixed(q, d, n); });
+  t.add("v_div_fixup_f32", Entry{.execute = div_fixup<f32>, .clamps = true});
+  t.add("v_div_fixup_f64", Entry{.execute = div_fixup<f64>, .clamps = true});
   vector(t, "v_div_fixup_f16", [](f16 q, f16 d, f16 n) { return fixed_half(q, d, n); });
 }
 

@@ -102,15 +102,17 @@ u64 Kernel::start_group(u64 number) const {
 
 void Kernel::start_wave(Wave& wave, u64 group_number, u32 wave_number) const {
   const Size3 position = group_position(group_number), size = size_of(position);
-  u64 active = 0;
-  for (u32 l = 0; l < lanes; l++) {
-    const u64 item = u64{wave_number} * lanes + l;
-    if (item >= size.product()) break;
-    const u32 x = static_cast<u32>(item % size.x), y = static_cast<u32>(item / size.x % size.y);
-    const u32 z = static_cast<u32>(item / size.x / size.y);
+  const u64 first = u64{wave_number} * lanes, items = size.product();
+  u32 x = static_cast<u32>(first % size.x), y = static_cast<u32>(first / size.x % size.y);
+  u32 z = static_cast<u32>(first / size.x / size.y);
+  for (u32 l = 0; l < lanes && first + l < items; l++) {
     wave.vector[0][l] = x | y << 10 | z << 20;
-    active |= u64{1} << l;
+    if (++x < size.x) continue;
+    x = 0;
+    if (++y == size.y) y = 0, z++;
   }
+  const u64 left = items - first;
+  const u64 active = left < lanes ? (u64{1} << left) - 1 : ~u64{0};
   wave.set_exec(active);
   wave.mode = mode_of_kernel(rsrc1_);
   wave.pc = entry_;

@@ -4,6 +4,8 @@
 #ifndef KERNCAP_AMD_GPU_ISA_LANES_H
 #define KERNCAP_AMD_GPU_ISA_LANES_H
 
+#include <immintrin.h>
+
 #include <tuple>
 #include <utility>
 
@@ -285,6 +287,20 @@ inline u64 mask_of(const Lanes<u8>& flags) {
     std::memcpy(&bytes, &flags.lane[group * 8], sizeof bytes);
     // Gathers the lowest bit of each byte in the top byte.
     mask |= (bytes * 0x0102040810204080) >> 56 << (group * 8);
+  }
+  return mask;
+}
+
+// The same for flags of 0 or 1 in 32 bits.
+inline u64 mask_of(const Lanes<u32>& flags) {
+  u64 mask = 0;
+  for (unsigned l = 0; l < lanes; l += 8) {
+#ifdef __AVX2__
+    const __m256i eight = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(&flags.lane[l]));
+    mask |= u64{static_cast<u8>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32(eight, 31))))} << l;
+#else
+    for (unsigned k = 0; k < 8; k++) mask |= u64{flags[l + k]} << (l + k);
+#endif
   }
   return mask;
 }

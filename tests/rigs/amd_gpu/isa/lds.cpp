@@ -49,6 +49,19 @@ u64 element_at(u32 address, unsigned elements) {
   return address + static_cast<u32>(elements * sizeof(T));
 }
 
+// Whether both elements of all lanes are in LDS.
+template <class T>
+bool are_inside(const Wave& wave, const u32* address, const unsigned (&offsets)[2]) {
+  u32 highest = 0;
+  for (const unsigned offset : offsets) {
+    for (unsigned l = 0; l < lanes; l++) {
+      const u32 at = address[l] + offset * static_cast<u32>(sizeof(T));
+      highest = at > highest ? at : highest;
+    }
+  }
+  return u64{highest} + sizeof(T) <= wave.lds_bytes;
+}
+
 // Two elements at offsets that count elements, or 64 of them (st64).
 template <class T, unsigned step>
 void read_two(Wave& wave, const Instruction& in) {
@@ -56,6 +69,18 @@ void read_two(Wave& wave, const Instruction& in) {
   const Operand& to = in.operand(0);
   Lanes<u32> address;
   std::memcpy(address.lane, wave.vector[in.operand(1).index], sizeof address);
+  const unsigned offsets[2] = {in.offset0 * step, in.offset1 * step};
+  if (wave.exec() == ~u64{0} && are_inside<T>(wave, address.lane, offsets)) {
+    // Locals, which nothing else points to: else the loop would not be vectorised.
+    const u8* lds = wave.lds;
+    for (unsigned k = 0; k < 2 * words; k++) {
+      const u32 more = offsets[k / words] * static_cast<u32>(sizeof(T)) + k % words * 4;
+      Lanes<u32> values;
+      for (unsigned l = 0; l < lanes; l++) std::memcpy(&values[l], lds + (address[l] + more), 4);
+      copy_row(wave.vector[to.index + k], values.lane);
+    }
+    return;
+  }
   for_active(wave, [&](unsigned l) {
     u32 values[2 * words];
     std::memcpy(values, wave.lds_at(element_at<T>(address[l], in.offset0 * step), sizeof(T), false),

@@ -30,10 +30,10 @@ T fraction(T value, T below_one) {
 // To nearest even, whatever MODE says.
 template <class T>
 T round_even(T value) {
-  const T down = std::floor(value), part = value - down;
-  if (!(std::fabs(value) < T(1) / std::numeric_limits<T>::epsilon())) return value;
-  const bool odd = std::fmod(down, T(2)) != 0;
-  return std::copysign(part > T(0.5) || (part == T(0.5) && odd) ? down + 1 : down, value);
+  if constexpr (sizeof(T) == 4)
+    return __builtin_roundevenf(value);
+  else
+    return __builtin_roundeven(value);
 }
 
 template <class T>

@@ -17,7 +17,12 @@ target_compile_options(amd_gpu_isa PRIVATE -O3 -ffp-contract=off
 include(CheckCXXSourceRuns)
 check_cxx_source_runs("int main() { return !__builtin_cpu_supports(\"avx2\") || !__builtin_cpu_supports(\"fma\") ||
   !__builtin_cpu_supports(\"bmi2\"); }" AMD_GPU_WIDE_REGISTERS)
+check_cxx_source_runs("int main() { return !__builtin_cpu_supports(\"avx512vl\") ||
+  !__builtin_cpu_supports(\"avx512bw\") || !__builtin_cpu_supports(\"avx512dq\"); }" AMD_GPU_WIDEST_REGISTERS)
 if(AMD_GPU_WIDE_REGISTERS)
   target_compile_options(amd_gpu_isa PRIVATE -mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt)
+endif()
+if(AMD_GPU_WIDEST_REGISTERS)
+  target_compile_options(amd_gpu_isa PRIVATE -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512)
 endif()
 set(KERNCAP_AMD_GPU_ISA_SOURCES $<TARGET_OBJECTS:amd_gpu_isa>)

@@ -5,6 +5,13 @@
 namespace amd_gpu {
 namespace {
 
+// a * 2^b with one rounding: the product is exact in f64, and what is beyond these powers is zero or infinite
+// anyhow.
+f32 times_power(f32 a, i32 b) {
+  const i64 by = b < -600 ? -600 : b > 600 ? 600 : b;
+  return static_cast<f32>(static_cast<f64>(a) * as<f64>(static_cast<u64>(by + 1023) << 52));
+}
+
 void add_transcendental(Table& t) {
   // Within one unit in the last place on the hardware; here correctly rounded, but without denormals as
   // there.
@@ -29,7 +36,7 @@ void add_rounding(Table& t) {
   vector(t, "v_rndne_f32", [](f32 a) { return round_even(a); });
   vector(t, "v_frexp_mant_f32", [](f32 a) { return mantissa_of(a); });
   vector(t, "v_frexp_exp_i32_f32", [](f32 a) { return exponent_of(a); });
-  vector(t, "v_ldexp_f32", [](f32 a, i32 b) { return std::ldexp(a, b); });
+  vector(t, "v_ldexp_f32", [](f32 a, i32 b) { return times_power(a, b); });
 }
 
 // The faces of a cube map, as the largest of three coordinates chooses them.
