@@ -9,6 +9,7 @@ from typing import Any
 
 from kerncap import log, scratch
 from kerncap.api.inspect import DIGESTS_CHECKED_UP_TO
+from kerncap.api.range_order import order_of, stream_names
 from kerncap.errors import KerncapError
 from kerncap.format import LaunchOfRange, LaunchRange
 from kerncap.replay.byte_effects import Measured, load
@@ -59,15 +60,21 @@ def inspect_range(path: Path | str, verify: bool = False) -> dict[str, Any]:
         checked = verify or size <= DIGESTS_CHECKED_UP_TO
         if checked:
             opened.verify()
-        flow = flow_of(opened)
+        flow, order = flow_of(opened), order_of(opened)
         first = opened.launches[0].manifest
         return {
             "path": str(path),
             "manifest_sha256": opened.manifest_sha256,
             "command": list(first.command),
             "device": first.device.name,
-            "launches": [vars(launch) for launch in flow.launches],
-            "flows": [{"from": one, "to": other, "bytes": count} for one, other, count in flow.flows],
+            "launches": [
+                {**vars(launch), "stream": stream}
+                for launch, stream in zip(flow.launches, stream_names(opened), strict=True)
+            ],
+            "flows": [
+                {"from": one, "to": other, "bytes": count, "ordered": order.orders(one, other)}
+                for one, other, count in flow.flows
+            ],
             "missing": [
                 {"position": each.position, "reason": each.reason} for each in opened.manifest.missing
             ],
@@ -164,15 +171,9 @@ def _effects(
     launch: LaunchOfRange, measured: Measured | None, shared: SharedMemory, sizes: list[int], changed: Masks
 ) -> tuple[Masks, Masks]:
     """What a launch reads and what it writes, as bytes of the range's regions."""
-    places = shared.places[launch.number]
 
     def placed_in(of: Callable[[int], Bits]) -> Masks:
-        masks: Masks = {}
-        for index, place in enumerate(places):
-            size = launch.manifest.regions[index].size
-            if size:
-                add(masks, {place.region: placed(of(index), size, place, sizes[place.region])})
-        return masks
+        return place_masks(launch, shared, of)
 
     if measured is None:
         return placed_in(lambda index: _spanned(launch, index)), dict(changed)
@@ -186,6 +187,16 @@ def _effects(
     )
     nothing = [bitmap.empty(size) for size in known.sizes]
     return reads, placed_in(lambda index: known.written.get(index, nothing[index]))
+
+
+def place_masks(launch: LaunchOfRange, shared: SharedMemory, of: Callable[[int], Bits | None]) -> Masks:
+    """Bytes of the regions of a launch, as bytes of the range's; None stands for no byte."""
+    masks: Masks = {}
+    for index, place in enumerate(shared.places[launch.number]):
+        size, bits = launch.manifest.regions[index].size, of(index)
+        if size and bits is not None:
+            add(masks, {place.region: placed(bits, size, place, shared.regions[place.region].size)})
+    return masks
 
 
 def _spanned(launch: LaunchOfRange, region: int) -> Bits:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kerncap import log
 from kerncap.capture.seal import SealedLaunch, size_on_disk
+from kerncap.capture.stream_order import stream_order
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer, schema
 from kerncap.format.range_writer import write_range
@@ -30,7 +31,8 @@ def join_ranges(
     for group in _groups(sealed):
         place = output / group[0].path.parent.relative_to(singles)
         try:
-            joined.append(_join(group, first, place))
+            order = stream_order([each for each in sealed if each.pid == group[0].pid], group)
+            joined.append(_join(group, first, place, order))
         except (KerncapError, OSError, ValueError) as error:
             failed.append(log.one_line(f"the range of {len(group)} launches could not be written: {error}"))
             joined += [_kept(each, place) for each in group]
@@ -50,7 +52,9 @@ def _device(path: Path) -> tuple[str, int]:
         return reproducer.manifest.device.kind, reproducer.manifest.device.ordinal
 
 
-def _join(group: Sequence[SealedLaunch], first: int | None, place: Path) -> SealedLaunch:
+def _join(
+    group: Sequence[SealedLaunch], first: int | None, place: Path, order: schema.StreamOrder | None
+) -> SealedLaunch:
     positions = [each.position or 0 for each in group]
     gaps = set(range(positions[0] if first is None else first, positions[-1])) - set(positions)
     missing = [
@@ -59,7 +63,7 @@ def _join(group: Sequence[SealedLaunch], first: int | None, place: Path) -> Seal
     ]
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(Reproducer.open(each.path)) for each in group]
-        path = write_range(place, list(zip(positions, opened, strict=True)), missing)
+        path = write_range(place, list(zip(positions, opened, strict=True)), missing, order=order)
     names = list(dict.fromkeys(each.kernel for each in group))
     shown = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
     untrusted = [each.oracle for each in group if each.oracle != "trusted"]

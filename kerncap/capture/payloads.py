@@ -96,6 +96,17 @@ class ImageRecord(Struct, frozen=True):
     mapped_from: str | None = None
 
 
+class OrderingCall(Struct, frozen=True):
+    """A driver call that may order streams, or the launch itself."""
+
+    call: contract.StreamCall
+    thread: Count
+    event: Count | None = None
+    stream_number: Count | None = None
+    stream_kind: contract.StreamKind | None = None
+    context: Count | None = None
+
+
 class LaunchRecord(Struct, frozen=True):
     launch: Ordinal
     mode: contract.Mode
@@ -135,6 +146,8 @@ class LaunchRecord(Struct, frozen=True):
     range: RangeNames = ()
     generation: Count = 0
     position: schema.Index | None = None  # in the order of all launches, with a range of launches
+    # Of a range: what came since the launch before it, and the launch itself.
+    order: Annotated[tuple[OrderingCall, ...], Meta(max_length=1 << 17)] | None = None
     sparse: bool = False
 
 

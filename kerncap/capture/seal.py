@@ -17,7 +17,7 @@ import msgspec
 from kerncap import env, log
 from kerncap.capture import languages, native_seal
 from kerncap.capture import manifest as manifests
-from kerncap.capture.payloads import CompleteRecord, LaunchRecord, StateBytes
+from kerncap.capture.payloads import CompleteRecord, LaunchRecord, OrderingCall, StateBytes
 from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.progress import Followed
 from kerncap.capture.session_folder import Session
@@ -58,6 +58,8 @@ class SealedLaunch:
     generation: int = 0  # of the `kerncap arm` that chose it
     position: int | None = None  # in the order of all launches, with a range of launches
     launches: int = 1  # more in a range
+    number: int = 0  # of the captures of its process
+    order: tuple[OrderingCall, ...] | None = None  # what came since the launch before it, of a range
 
 
 class Sealer:
@@ -141,6 +143,8 @@ class Sealer:
             range=launch.range,
             generation=launch.generation,
             position=launch.position,
+            number=launch.launch,
+            order=launch.order,
         )
 
     def _output_of(self, process: ProcessLog) -> Path:

@@ -217,7 +217,37 @@ def _check(manifest: schema.RangeManifest, data: bytes, where: Path) -> None:
         if after <= before:
             message = f"position {after} after {before}: launches are in ascending order"
             raise error_at(data, where, ("launches", number, "position"), message)
+    for steps, problem in _order_problems(manifest):
+        raise error_at(data, where, ("order", *steps), problem)
     for number, missing in enumerate(manifest.missing):
         if missing.position in positions:
             message = f"launch {missing.position} is there, and is listed as missing"
             raise error_at(data, where, ("missing", number, "position"), message)
+
+
+_NEEDS = {"record": ("stream", "event"), "wait": ("stream", "event"), "synchronize": ("stream",)} | {
+    "synchronize_event": ("event",), "synchronize_all": ("stream",), "work": ("stream",)
+}  # fmt: skip
+
+
+def _order_problems(manifest: schema.RangeManifest) -> Iterator[tuple[Steps, str]]:
+    """The place in `order`, and what is wrong there."""
+    order = manifest.order
+    if order is None:
+        return
+    launches, streams = len(manifest.launches), len(order.streams)
+    if len(order.launches) != launches:
+        yield ("launches",), f"{len(order.launches)} places for {launches} launches"
+    for number, place in enumerate(order.launches):
+        if place.stream >= streams:
+            yield ("launches", number, "stream"), f"stream {place.stream} of {streams}"
+    before = 0
+    for number, call in enumerate(order.calls):
+        if not before <= call.before < launches:
+            yield ("calls", number, "before"), f"launch {call.before} after {before}, of {launches}"
+        before = call.before
+        if call.stream is not None and call.stream >= streams:
+            yield ("calls", number, "stream"), f"stream {call.stream} of {streams}"
+        for key in _NEEDS.get(call.call, ()):
+            if getattr(call, key) is None:
+                yield ("calls", number), f"{call.call} without {key}"

@@ -39,6 +39,7 @@ def write_range(
     launches: Sequence[tuple[int, Reproducer]],
     missing: Sequence[schema.MissingLaunch] = (),
     notes: Sequence[str] = (),
+    order: schema.StreamOrder | None = None,
 ) -> Path:
     """Write the range of ``launches``, (position, reproducer) in ascending order, into ``parent``.
 
@@ -66,6 +67,7 @@ def write_range(
             memory=memory,
             launches=tuple(entries),
             missing=tuple(missing),
+            order=order,
             files=(folder.add_file(README_PATH, text.encode("utf-8", "replace")),),
             notes=tuple(notes),
         )

@@ -17,7 +17,7 @@ from kerncap.format.digests import Digest
 FORMAT_NAME = "kerncap-reproducer"
 RANGE_FORMAT_NAME = "kerncap-range"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 12
+FORMAT_MINOR = 13
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
@@ -522,6 +522,38 @@ class MissingLaunch(_Base, frozen=True):
     kernel: LongName = ""
 
 
+class RangeStream(_Base, frozen=True):
+    """A stream that a launch of a range, or what orders it, is on."""
+
+    kind: Literal[
+        "legacy", "blocking", "non_blocking"
+    ]  # legacy: the default stream that waits for blocking ones
+    context: Index = 0
+
+
+class LaunchPlace(_Base, frozen=True):
+    stream: Index
+    thread: Index  # of the host
+
+
+class OrderingCall(_Base, frozen=True):
+    """A driver call between two launches of a range that may order its streams."""
+
+    before: Index  # the launch of the range that comes next
+    call: Literal["record", "wait", "synchronize", "synchronize_event", "synchronize_all", "work", "unknown"]
+    thread: Index
+    stream: Index | None = None
+    event: Index | None = None
+
+
+class StreamOrder(_Base, frozen=True):
+    """All that may order the launches of a range."""
+
+    streams: Annotated[tuple[RangeStream, ...], Meta(max_length=MAX_MAP)]
+    launches: Annotated[tuple[LaunchPlace, ...], Meta(max_length=MAX_RANGE_LAUNCHES)]
+    calls: Annotated[tuple[OrderingCall, ...], Meta(max_length=MAX_LIST)] = ()
+
+
 class RangeManifest(_Base, frozen=True):
     """manifest.json of a range: consecutive launches of one process on one device."""
 
@@ -532,5 +564,6 @@ class RangeManifest(_Base, frozen=True):
     memory: RangeMemory
     launches: Annotated[tuple[RangeLaunch, ...], Meta(min_length=1, max_length=MAX_RANGE_LAUNCHES)]
     missing: Annotated[tuple[MissingLaunch, ...], Meta(max_length=MAX_MAP)] = ()
+    order: StreamOrder | None = None  # not recorded
     files: StoredFiles = ()  # README.md
     notes: Annotated[tuple[Text, ...], Meta(max_length=MAX_MAP)] = ()

@@ -66,6 +66,11 @@ def render_inspect(document: dict[str, Any]) -> str:
         "launch", "in the program", "kernel", "grid", "writes", "of it read inside", "overwritten",
         "reads from outside",
     ]  # fmt: skip
+    if len({each["stream"] for each in launches}) > 1:
+        titles.append("stream")
+        rows = [
+            [*row, log.one_line(each["stream"], _MOST_NAME)] for row, each in zip(rows, launches, strict=True)
+        ]
     lines = [
         f"a range of {len(launches)} launches on {log.one_line(document['device'])}",
         f"program   {log.one_line(' '.join(document['command']), 200)}",
@@ -77,7 +82,10 @@ def render_inspect(document: dict[str, Any]) -> str:
     ]
     for flow in document["flows"]:
         names = [log.one_line(launches[flow[end]]["kernel"], _MOST_NAME) for end in ("from", "to")]
-        lines.append(f"{flow['from']} -> {flow['to']}: {flow['bytes']:,} bytes ({names[0]} to {names[1]})")
+        said = {True: "", False: "; not ordered", None: "; order not known"}[flow["ordered"]]
+        lines.append(
+            f"{flow['from']} -> {flow['to']}: {flow['bytes']:,} bytes ({names[0]} to {names[1]}){said}"
+        )
     for each in launches:
         if each["changed_before"]:
             number, regions = each["launch"], each["changed_before_regions"]

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/hash.h"
+#include "common/json.h"
 #include "common/launch.h"
 #include "common/memory_map.h"
 #include "common/python_stack.h"
@@ -88,6 +89,10 @@ class Device {
   // Of the launch's context; zeros if there is no such thing.
   virtual Limits limits() { return {}; }
   virtual std::string stream_text(void* stream) = 0;
+  // Of a launch in a range: `order` of its record, where that is known.
+  virtual void write_order(json::Writer& json, const Launch& launch, bool is_last) noexcept {
+    (void)json, (void)launch, (void)is_last;
+  }
   virtual std::vector<Allocation> globals(const Launch& launch, const std::vector<std::string>& names) = 0;
   // Those of the launch's image, where it is loaded.
   virtual std::vector<Allocation> statics(const Launch& launch,

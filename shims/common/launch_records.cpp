@@ -214,6 +214,7 @@ void LaunchCapture::write_launch() {
   json.field(key::qualified_name, kernel.demangled).field(key::mangled, kernel.name).end();
   json.field(key::ordinal, wanted_.ordinal);
   if (wanted_.position >= 0) json.field(key::position, wanted_.position);
+  if (conf_.is_span()) device_.write_order(json, launch_, engine_.selection.is_range_counted());
   write_shape(json, launch_);
   write_dispatch(json, launch_.dispatch);
   write_limits(json, limits_);

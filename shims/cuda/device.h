@@ -9,6 +9,7 @@
 #include "common/device.h"
 #include "cuda/driver.h"
 #include "cuda/registry.h"
+#include "cuda/stream_order.h"
 
 namespace kerncap::cuda {
 
@@ -38,6 +39,9 @@ class CudaDevice : public Device {
   DeviceFacts describe(int ordinal) override;
   Limits limits() override;
   std::string stream_text(void* stream) override;
+  void write_order(json::Writer& json, const Launch& launch, bool is_last) noexcept override {
+    stream_order::write(json, static_cast<CUstream>(launch.stream), is_last);
+  }
   std::vector<Allocation> globals(const Launch& launch, const std::vector<std::string>& names) override;
   bool is_readable(const Allocation& allocation) override;
   void unseen(std::string* note) override;

@@ -12,6 +12,7 @@
 #include "cuda/images.h"
 #include "cuda/registry.h"
 #include "cuda/registry_textures.h"
+#include "cuda/stream_order.h"
 
 namespace kerncap::cuda {
 
@@ -20,6 +21,7 @@ void reset_after_fork() noexcept {
   detail::forget_streams_after_fork();
   detail::forget_textures_after_fork();
   detail::forget_graphs_after_fork();
+  stream_order::forget_after_fork();
 }
 
 namespace {
@@ -32,9 +34,11 @@ void before() noexcept {
   detail::lock_streams();
   detail::lock_textures();
   detail::lock_graphs();
+  stream_order::lock();
 }
 
 void in_parent() noexcept {
+  stream_order::unlock();
   detail::unlock_graphs();
   detail::unlock_textures();
   detail::unlock_streams();

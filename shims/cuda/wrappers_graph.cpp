@@ -10,6 +10,7 @@
 #include "cuda/graphs.h"
 #include "cuda/interpose.h"
 #include "cuda/registry.h"
+#include "cuda/stream_order.h"
 
 namespace kerncap::cuda {
 namespace {
@@ -89,9 +90,9 @@ CUresult added(CUresult result, const CUgraphNode* node, const CUgraphNodeParams
 }
 #endif
 
-CUresult launched(CUresult result) noexcept {
+CUresult launched(CUresult result, CUstream stream, bool per_thread) noexcept {
   capture::after_call(result);
-  return result;
+  return stream_order::noted(result, stream_order::Call::unknown, stream, per_thread);
 }
 
 }  // namespace
@@ -262,11 +263,11 @@ CUresult wrap::cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
 }
 
 CUresult wrap::cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) noexcept {
-  return launched(launch_graph(hGraph, hStream, false));
+  return launched(launch_graph(hGraph, hStream, false), hStream, false);
 }
 
 CUresult wrap::cuGraphLaunch_ptsz(CUgraphExec hGraph, CUstream hStream) noexcept {
-  return launched(launch_graph(hGraph, hStream, true));
+  return launched(launch_graph(hGraph, hStream, true), hStream, true);
 }
 
 }  // namespace kerncap::cuda

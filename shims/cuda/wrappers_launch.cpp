@@ -12,6 +12,7 @@
 #include "cuda/interpose.h"
 #include "cuda/parameters.h"
 #include "cuda/registry.h"
+#include "cuda/stream_order.h"
 
 namespace kerncap::cuda {
 namespace {
@@ -70,6 +71,13 @@ CUresult pass(Call&& call, const Kernel* kernel = nullptr) noexcept {
   return call();
 }
 
+// One that is no launch of a range; its kernel may wait for anything.
+template <typename Call>
+CUresult passed(const Request& request, const Kernel* kernel, Call& call) noexcept {
+  return stream_order::noted(pass(call, kernel), stream_order::Call::unknown, request.stream,
+                             request.per_thread);
+}
+
 // Not inlined: the fast path stays small.
 template <typename Call>
 __attribute__((noinline)) CUresult watched(const Request& request, Kernel* kernel, Call& call) noexcept {
@@ -80,12 +88,12 @@ __attribute__((noinline)) CUresult watched(const Request& request, Kernel* kerne
     if (!capture::lists_only())
       trouble = read_parameters(*kernel, request.parameters, request.extra, &launch.parameters);
   } catch (const std::bad_alloc&) {
-    return pass(call);  // memory is short: not captured
+    return passed(request, kernel, call);  // memory is short: not captured
   }
-  if (!capture::wants(launch)) return pass(call, kernel);
+  if (!capture::wants(launch)) return passed(request, kernel, call);
   if (trouble != nullptr) {
     capture::refuse(kernel, trouble);
-    return pass(call);
+    return passed(request, kernel, call);
   }
   auto invoke = [](void* context) noexcept -> int {
     return static_cast<int>((*static_cast<Call*>(context))());
@@ -97,10 +105,11 @@ template <typename Call>
 CUresult launch(const Request& request, Call&& call) noexcept {
   Kernel* kernel = kernel_of(request.function);
   // What a stream captures runs when its graph is launched, and counts there.
-  if (kernel == nullptr || captures_now(request.stream, request.per_thread)) return pass(call);
+  if (kernel == nullptr || captures_now(request.stream, request.per_thread))
+    return passed(request, kernel, call);
   if (stopped_graphs.load(std::memory_order_relaxed) != 0) keep_order(kernel);
   capture::note(*kernel, request.grid, request.block, request.stream);
-  CUresult result = capture::look(*kernel) ? watched(request, kernel, call) : pass(call, kernel);
+  CUresult result = capture::look(*kernel) ? watched(request, kernel, call) : passed(request, kernel, call);
   capture::after_call(result);
   return result;
 }
@@ -137,7 +146,7 @@ CUresult legacy(const char* reason, CUfunction function, Call&& call) noexcept {
     launch.route = "cuLaunch";
     if (capture::wants(launch)) capture::refuse(kernel, reason);
   }
-  CUresult result = pass(call);
+  CUresult result = stream_order::noted(pass(call), stream_order::Call::unknown, CUstream{}, false);
   capture::after_call(result);
   return result;
 }

@@ -10,6 +10,7 @@
 #include "cuda/graphs.h"
 #include "cuda/interpose.h"
 #include "cuda/registry.h"
+#include "cuda/stream_order.h"
 
 namespace kerncap::cuda {
 namespace {
@@ -56,7 +57,7 @@ CUresult free_gated(uint64_t base, Call&& call) noexcept {
   bool removed = map.find(base, &known) && known.base == base && map.remove(base);
   CUresult result = call();
   if (result != CUDA_SUCCESS && removed) map.add(known);
-  return result;
+  return stream_order::noted(result, stream_order::Call::unknown, CUevent{});  // the host may have waited
 }
 
 // Registered memory that the device sees at another address than the host.
@@ -109,9 +110,11 @@ CUresult free_host(void* pointer, Call&& call) noexcept {
   return result;
 }
 
-// Inside a capture an allocation is a node of the graph, and a free too: nothing happens now.
+// Inside a capture an allocation is a node of the graph, and a free too: nothing happens now. Else the driver
+// may have the stream wait for another one, whose memory it gives out again.
 CUresult allocated_async(CUresult result, const CUdeviceptr* pointer, size_t size, CUstream stream,
                          bool per_thread, const char* how) noexcept {
+  stream_order::noted(result, stream_order::Call::unknown, stream, per_thread);
   if (result == CUDA_SUCCESS && pointer != nullptr && !captures_now(stream, per_thread))
     add(*pointer, size, RegionKind::device, device_of_pointer(*pointer), how);
   return result;

@@ -194,3 +194,22 @@ def range_contents(number: int) -> tuple[bytes, bytes]:
     third = second[:CHUNK] + noise(1000, 43)
     changed = third[:-16] + bytes(16)
     return ((first, second), (second, third), (changed, changed[:-16] + noise(16, 44)))[number]
+
+
+def range_order() -> schema.StreamOrder:
+    """Since version 1.13: an event before launch 1, and something unknown before launch 2."""
+    event = {"before": 1, "thread": 0, "event": 0}
+    return schema.StreamOrder(
+        streams=(
+            schema.RangeStream(kind="non_blocking"),
+            schema.RangeStream(kind="blocking"),
+            schema.RangeStream(kind="legacy"),
+        ),
+        launches=tuple(schema.LaunchPlace(stream=stream, thread=0) for stream in (0, 1, 0)),
+        calls=(
+            schema.OrderingCall(call="record", stream=0, **event),
+            schema.OrderingCall(call="wait", stream=1, **event),
+            schema.OrderingCall(before=2, call="unknown", thread=1),
+            schema.OrderingCall(before=2, call="synchronize_all", thread=0, stream=2),
+        ),
+    )

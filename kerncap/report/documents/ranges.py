@@ -62,6 +62,7 @@ class LaunchFlow(Part, frozen=True, kw_only=True):
     launch: Launch
     position: Position
     kernel: str
+    stream: Annotated[str, says("For a person; the same text for the same stream.")]
     grid: tuple[int, ...]
     is_measured: Annotated[
         bool,
@@ -84,6 +85,10 @@ class Flow(Part, frozen=True, kw_only=True, rename={"source": "from", "target": 
     source: Launch
     target: Launch
     bytes: Bytes
+    ordered: Annotated[
+        bool | None,
+        says("True if the first launch has ended when the second begins; null if that is not known."),
+    ]
 
 
 class MissingLaunch(Part, frozen=True, kw_only=True):

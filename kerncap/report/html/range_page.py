@@ -34,6 +34,7 @@ class Edge:
     y: float
     text: str
     title: str
+    open: bool  # whether the two launches are not known to be ordered
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def render(facts: dict[str, Any], limits: dict[str, Any] | None, title: str) -> 
         command=plain(" ".join(facts["command"])),
         graph=None if left_out else graph(facts),
         fusions=[] if limits is None else [limits["whole"], *limits["pairs"]],
+        several_streams=len({one["stream"] for one in facts["launches"]}) > 1,
         notes=[plain(note) for note in facts["notes"]],
         left_out=left_out,
         size=size,
@@ -78,10 +80,19 @@ def graph(facts: dict[str, Any]) -> Graph:
         path = f"M{_NODE_X} {start}C{x} {start} {x} {end} {_NODE_X} {end}"
         names = [plain(facts["launches"][flow[key]]["kernel"], 80) for key in ("from", "to")]
         title = f"{flow['from']} to {flow['to']}: {flow['bytes']:,} bytes ({names[0]} to {names[1]})"
+        title += {True: "", False: "; not ordered", None: "; order not known"}[flow["ordered"]]
         width = round(1 + (_WIDEST - 1) * flow["bytes"] / most, 2)
         # An arc of Bézier's reaches three quarters of the way to its handles.
         edges.append(
-            Edge(path, width, _NODE_X + 0.75 * reach + 6, (start + end) / 2, size(flow["bytes"]), title)
+            Edge(
+                path,
+                width,
+                _NODE_X + 0.75 * reach + 6,
+                (start + end) / 2,
+                size(flow["bytes"]),
+                title,
+                not flow["ordered"],
+            )  # fmt: skip
         )
     return Graph(nodes, tuple(edges), _NODE_X, _TOP + _ROW * len(nodes))
 

@@ -51,6 +51,7 @@ class key:
     bindings = "bindings"
     block = "block"
     bytes = "bytes"
+    call = "call"
     captured = "captured"
     channels = "channels"
     chosen = "chosen"
@@ -66,6 +67,7 @@ class key:
     config = "config"
     configs = "configs"
     consistency = "consistency"
+    context = "context"
     cooperative = "cooperative"
     copy_ns = "copy_ns"
     cwd = "cwd"
@@ -82,6 +84,7 @@ class key:
     duration_ns = "duration_ns"
     ends = "ends"
     error = "error"
+    event = "event"
     executable = "executable"
     file = "file"
     filtered = "filtered"
@@ -139,6 +142,7 @@ class key:
     offset = "offset"
     options = "options"
     oracle = "oracle"
+    order = "order"
     ordinal = "ordinal"
     origin = "origin"
     overhead_ns = "overhead_ns"
@@ -191,10 +195,13 @@ class key:
     status = "status"
     storage = "storage"
     stream = "stream"
+    stream_kind = "stream_kind"
+    stream_number = "stream_number"
     strides = "strides"
     stripe_bytes = "stripe_bytes"
     stripes = "stripes"
     textures = "textures"
+    thread = "thread"
     time_ns = "time_ns"
     timed = "timed"
     token = "token"
@@ -285,6 +292,22 @@ class word:
         ptx: Final = "ptx"
         unknown: Final = "unknown"
 
+    class stream_call:
+        launch: Final = "launch"
+        record: Final = "record"
+        wait: Final = "wait"
+        forget: Final = "forget"
+        synchronize: Final = "synchronize"
+        synchronize_event: Final = "synchronize_event"
+        synchronize_all: Final = "synchronize_all"
+        work: Final = "work"
+        unknown: Final = "unknown"
+
+    class stream_kind:
+        legacy: Final = "legacy"
+        blocking: Final = "blocking"
+        non_blocking: Final = "non_blocking"
+
     class role:
         runtime: Final = "runtime"
         constexpr_: Final = "constexpr"
@@ -342,6 +365,8 @@ RegionKind = Literal["device", "managed", "host", "global", "array"]
 TextureKind = Literal["texture", "surface"]
 TextureResource = Literal["array", "mipmap", "linear", "pitch2d"]
 ImageKind = Literal["fatbin", "elf", "ptx", "unknown"]
+StreamCall = Literal["launch", "record", "wait", "forget", "synchronize", "synchronize_event", "synchronize_all", "work", "unknown"]
+StreamKind = Literal["legacy", "blocking", "non_blocking"]
 Role = Literal["runtime", "constexpr"]
 Filter = Literal["name", "where", "range", "rank", "ordinal", "config", "autotuner", "no source", "no answer", "no space", "limit", "failed", "dormant"]
 Clock = Literal["cupti", "events", "hsa", "host"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kerncap.api.range_order import Facts, ordered
 from kerncap.format import LaunchRange
 from tests.integration.cuda.conftest import Bench, Captured
 
@@ -32,7 +33,7 @@ def test_what_the_host_changes_in_between_is_found_and_done_again(bench: Bench) 
     assert [step["changed_between_regions"] for step in document["steps"]] == [0, 0, 1]
     assert "changed between launches 1 and 2 by something outside the range" in str(document["notes"])
     flows = bench("inspect", "--json", captured.path).document["flows"]
-    assert flows == [{"from": 0, "to": 1, "bytes": 4000}, {"from": 1, "to": 2, "bytes": 4000}]
+    assert [tuple(flow.values()) for flow in flows] == [(0, 1, 4000, True), (1, 2, 4000, True)]
 
 
 def test_nothing_is_said_where_nothing_came_in_between(bench: Bench) -> None:
@@ -53,7 +54,7 @@ def test_variables_of_a_module_are_one_for_its_launches(bench: Bench) -> None:
     assert document["result"] == "pass" and document["exact"] and not document["notes"], document
     # The count of calls, four bytes, goes from one to the next with what they scale.
     flows = bench("inspect", "--json", captured.path).document["flows"]
-    assert {"from": 1, "to": 2, "bytes": 4004} in flows, flows
+    assert {"from": 1, "to": 2, "bytes": 4004, "ordered": True} in flows, flows
 
 
 def test_launches_left_out_by_their_name_are_done_as_the_application_did(bench: Bench) -> None:
@@ -80,3 +81,30 @@ def test_a_slice_is_a_reproducer(bench: Bench) -> None:
     bench.passes(sliced)
     refused = bench("minimize", captured.path)
     assert refused.status == 2 and "kerncap slice" in refused.stderr, refused.stderr
+
+
+def test_what_orders_streams_is_recorded(bench: Bench) -> None:
+    captured = bench.capture("--launches", "0:32", client=("stream_order",))
+    with LaunchRange.open(captured.path) as opened:
+        order = opened.manifest.order
+        assert order is not None and len(opened.launches) == 32
+    found = ordered(order, [Facts()] * 32)
+    # Of each pair: whether the first launch is before the second; None: something may order them.
+    assert [found.orders(one, one + 1) for one in range(0, 32, 2)] == [
+        False,  # nothing
+        True,  # an event
+        False,  # one that was recorded before
+        True,  # the host waits for the stream,
+        True,  # for an event,
+        True,  # for everything
+        True,  # the default stream
+        False,  # and streams that it does not wait for
+        True,  # a copy to the host
+        None,  # another event with the handle of one that was recorded
+        None,  # a query
+        None,  # a function of the host
+        None,  # values in memory
+        True,  # on the default stream and another one
+        True,  # over a third stream
+        True,  # the host waits for a context that it names
+    ]

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from kerncap.api.compiled_ttir import compile_source
+from kerncap.format import LaunchRange
 from tests.integration.conftest import CommandLine
 
 MLP = Path(__file__).parents[3] / "samples" / "mlp"
@@ -45,7 +47,7 @@ def test_it_is_replayed_in_order(kerncap: CommandLine, mlp: Path) -> None:
 
 def test_inspect_says_what_flows(kerncap: CommandLine, mlp: Path) -> None:
     document = kerncap("inspect", "--json", mlp).document
-    assert document["flows"] == [{"from": 0, "to": 1, "bytes": 2048}, {"from": 1, "to": 2, "bytes": 4096}]
+    assert [tuple(flow.values()) for flow in document["flows"]] == [(0, 1, 2048, True), (1, 2, 4096, True)]
     launches = [(each["position"], each["written"], each["read_inside"]) for each in document["launches"]]
     assert launches == [(3, 2048, 2048), (4, 4096, 4096), (5, 2048, 0)]
     assert all(each["is_measured"] for each in document["launches"]), "the self-check measured it"
@@ -161,15 +163,63 @@ def test_sanitize_judges_each_launch(kerncap: CommandLine, mlp: Path) -> None:
     ]
 
 
-def test_launches_that_nothing_orders_are_named(kerncap: CommandLine, copy: Path) -> None:
-    """On a GPU, launch 1 reads on another stream what launch 0 writes; launch 2 is on the first again."""
+def on_two_streams(path: Path, order: dict[str, Any] | None = None) -> None:
     for number, stream in enumerate(("0x10", "0x20", "0x10")):
 
         def on_stream(launch: dict[str, Any], stream: str = stream) -> None:
             launch["device"].update(kind="cuda", arch="sm_90")
             launch["launch"]["stream"] = stream
+            for region in launch["regions"]:
+                region.update(kind="device", device=0)
 
-        reseal(copy, number, on_stream)
+        reseal(path, number, on_stream, order)
+
+
+def add_ttir(path: Path) -> None:
+    """As a capture on a GPU has it: without it, a kernel may wait for anything."""
+    with LaunchRange.open(path) as opened:
+        texts = [compile_source(launch, "cuda:90", "it has none", trusted=True) for launch in opened.launches]
+    for number, text in enumerate(texts):
+        data = text.encode()
+        digest = hashlib.sha256(data).hexdigest()
+        (path / "files" / digest).write_bytes(data)
+        file = {"path": "code/kernel.ttir", "sha256": digest, "size": len(data)}
+
+        def with_code(launch: dict[str, Any], file: dict[str, Any] = file) -> None:
+            launch["code"] = [{"stage": "ttir", "file": file}]
+
+        reseal(path, number, with_code)
+
+
+def test_a_race_of_launches_is_found_or_refuted(kerncap: CommandLine, copy: Path) -> None:
+    """An event is between launches 0 and 1, and nothing between 1 and 2, which reads what 1 stores."""
+    event = {"thread": 0, "event": 0, "before": 1}
+    order = {
+        "streams": [{"kind": "non_blocking"}, {"kind": "non_blocking"}],
+        "launches": [{"stream": number % 2, "thread": 0} for number in range(3)],
+        "calls": [{"call": "record", "stream": 0, **event}, {"call": "wait", "stream": 1, **event}],
+    }
+    on_two_streams(copy, order)
+    add_ttir(copy)
+    document = kerncap("sanitize", "--trust", "--json", copy).judged
+    assert [one["result"] for one in document["launches"]] == ["pass", "pass", "fail"], document
+    [found] = document["launches"][2]["findings"]
+    assert found["check"] == "race" and found["message"].startswith(
+        "launch 1 (matmul, stream 0x20) and launch 2 (swiglu, stream 0x10) access the same 4,096 bytes"
+    )
+    done = kerncap("sanitize", "--trust", copy)
+    assert done.status == 1 and "record an event after launch 1" in done.stdout, done.stdout
+    inspected = kerncap("inspect", "--json", copy).document
+    assert [flow["ordered"] for flow in inspected["flows"]] == [True, False]
+    text = kerncap("inspect", copy).stdout
+    assert "bytes (matmul to swiglu); not ordered" in text and "stream 0x20" in text, text
+    kerncap("report", copy, "-o", "r.html")
+    assert (kerncap.folder / "r.html").read_text().count('class="flow open"') == 1
+
+
+def test_launches_that_nothing_orders_are_named(kerncap: CommandLine, copy: Path) -> None:
+    """On a GPU, launch 1 reads on another stream what launch 0 writes; launch 2 is on the first again."""
+    on_two_streams(copy)
     document = kerncap("sanitize", "--trust", "--json", copy).judged
     assert document["result"] == "undecided"
     asked = [
@@ -221,7 +271,9 @@ def test_positions_that_are_not_reached(kerncap: CommandLine) -> None:
     assert done.status == 1 and "nothing captured" in done.stderr, done.stderr
 
 
-def reseal(path: Path, number: int, edit: Callable[[dict[str, Any]], None]) -> None:
+def reseal(
+    path: Path, number: int, edit: Callable[[dict[str, Any]], None], order: dict[str, Any] | None = None
+) -> None:
     """Change the manifest of a launch, and every digest above it, as a stranger could."""
 
     def write(name: str, document: Any) -> bytes:
@@ -235,5 +287,7 @@ def reseal(path: Path, number: int, edit: Callable[[dict[str, Any]], None]) -> N
     edit(launch)
     data = write(name, launch)
     top["launches"][number]["manifest"].update(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+    if order is not None:
+        top["order"] = order
     digest = hashlib.sha256(write("manifest.json", top)).hexdigest()
     (path / "manifest.sha256").write_text(f"{digest}  manifest.json\n")

@@ -17,6 +17,7 @@ READERS: dict[str, Any] = {
     "PROCESS": payloads.ProcessRecord,
     "SEEN": payloads.SeenRecord,
     "LAUNCH": payloads.LaunchRecord,
+    "OrderingCall": payloads.OrderingCall,
     "Kernel": payloads.KernelName,
     "Device": schema.Device,
     "Argument": schema.Argument,

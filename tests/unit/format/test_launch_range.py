@@ -18,10 +18,11 @@ from kerncap.format.documents import canonical_json
 from kerncap.format.folder import is_range
 from kerncap.format.memory_index import STATES
 from kerncap.format.range_writer import slice_launch, write_range
-from tests.golden.contents import CHUNK, RANGE_MISSING, RANGE_POSITIONS, range_contents
+from tests.golden.contents import CHUNK, RANGE_MISSING, RANGE_POSITIONS, range_contents, range_order
 from tests.unit.format.damage import GOLDEN, write_manifest
 
 GOLDEN_RANGE = GOLDEN.with_name("v1.10")
+GOLDEN_ORDER = GOLDEN.with_name("v1.13")
 Edit = Callable[[dict[str, Any]], None]
 
 
@@ -131,6 +132,27 @@ def damaged(folder: Path, file: str, message: str) -> None:
 def test_a_rule_of_the_range_that_is_broken(copy: Path, edit: Edit, message: str) -> None:
     edit_top(copy, edit)
     damaged(copy, "manifest.json", message)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda order: order["launches"].pop(), "2 places for 3 launches"),
+        (lambda order: order["launches"][1].update(stream=3), "stream 3 of 3"),
+        (lambda order: order["calls"][2].update(before=0), "launch 0 after 1, of 3"),
+        (lambda order: order["calls"][3].update(before=3), "launch 3 after 2, of 3"),
+        (lambda order: order["calls"][0].pop("event"), "record without event"),
+        (lambda order: order["calls"][1].pop("stream"), "wait without stream"),
+        (lambda order: order["calls"][3].update(stream=7), "stream 7 of 3"),
+        (lambda order: order["calls"][3].update(call="stop"), "Invalid enum value 'stop'"),
+    ],
+)
+def test_a_rule_of_the_order_that_is_broken(tmp_path: Path, edit: Edit, message: str) -> None:
+    ordered = Path(shutil.copytree(GOLDEN_ORDER, tmp_path / "range"))
+    with LaunchRange.open(ordered) as opened:
+        assert opened.manifest.order == range_order()
+    edit_top(ordered, lambda top: edit(top["order"]))
+    damaged(ordered, "manifest.json", message)
 
 
 @pytest.mark.parametrize(

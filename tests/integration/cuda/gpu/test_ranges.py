@@ -84,3 +84,21 @@ def test_a_candidate_is_judged_at_its_launch(
     options = ("--launch", str(last), "--candidate", wrong)
     failed = kerncap("verify", "--json", *options, path, timeout=300).judged
     assert failed["result"] == "fail", failed
+
+
+def test_launches_on_two_streams_race_unless_something_orders_them(kerncap: CommandLine) -> None:
+    program = TARGETS / "torch_streams.py"
+    done = kerncap(
+        "capture", "--json", "-o", "out", "-k", "^(fill|double)$", "--launches", "2:12", "--", sys.executable,
+        program, timeout=400,
+    )  # fmt: skip
+    assert done.status == 0 and len(done.document["captured"]) == 1, done.stderr
+    path = kerncap.folder / done.document["captured"][0]
+    launches = kerncap("sanitize", "--json", path, timeout=300).judged["launches"]
+    results = [one["result"] for one in launches]
+    # Only the first pair: an event, the host's waits and a copy to the host order the others.
+    assert results == ["pass", "fail", *["pass"] * 8], launches
+    found = launches[1]["findings"]
+    assert len(found) == 1 and found[0]["check"] == "race", found
+    assert "launch 0 (fill, stream 0x" in found[0]["message"], found
+    assert "access the same 16,384 bytes" in found[0]["message"], found
