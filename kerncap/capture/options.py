@@ -86,6 +86,7 @@ class Selection:
     from_skip: int = 0
     to_kernel: str | None = None
     to_skip: int = 0
+    whole_range: int | None = None  # or all within an occurrence of the NVTX range, the first if it is 0
     per_config: bool = False
     where: list[list[Any]] | None = None  # steps, as `kerncap.capture.parse_where.postfix` makes them
     range: str | None = None  # a regular expression for the names of the open NVTX ranges
@@ -125,18 +126,25 @@ class Selection:
                 raise UsageError(
                     f"--launches {first}:{end}: a range has {MAX_RANGE_LAUNCHES} launches at most"
                 )
+        if self.whole_range is not None:
+            if self.range is None:
+                raise UsageError("--whole-range: of which NVTX range? give --range REGEX too")
+            if self.launches is not None or self.from_kernel is not None:
+                raise UsageError(
+                    "--whole-range goes with neither --launches nor --from: each says what a range is"
+                )
         if self.is_span and (
             self.launch or self.per_config or self.on_fault or self.when or self.last is not None
         ):
             raise UsageError(
-                "--launches, --from and --to take every launch of a range: leave out --launch, --per-config, "
-                "--on-fault, --when and --last"
+                "--launches, --from and --whole-range take every launch of a range: leave out --launch, "
+                "--per-config, --on-fault, --when and --last"
             )
 
     @property
     def is_span(self) -> bool:
         """Whether it is a range: consecutive launches, in one reproducer."""
-        return self.launches is not None or self.from_kernel is not None
+        return self.launches is not None or self.from_kernel is not None or self.whole_range is not None
 
     @property
     def is_default(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import click
 
-from kerncap.cli.number_types import SECONDS
+from kerncap.cli.number_types import COUNT_OR_NONE, SECONDS
 from kerncap.cli.paths import OUTPUT_FOLDER
 from kerncap.cli.selection import selection_of, selection_options
 from kerncap.format.contract import Backend, Memory, default
@@ -28,6 +28,10 @@ from kerncap.format.contract import Backend, Memory, default
 @click.option(
     "--to", "to_kernel", metavar="REGEX[:N]",
     help="Last launch of the range: launch N (0) of such a kernel, counted in the range.",
+)  # fmt: skip
+@click.option(
+    "--whole-range", metavar="[N]", is_flag=False, flag_value=0, type=COUNT_OR_NONE,
+    help="A range: all launches inside one occurrence of --range, the first or number N, counted from 0.",
 )  # fmt: skip
 @click.option(
     "--dormant", is_flag=True, help="Start with nothing selected; choose launches with `kerncap arm`."
@@ -86,7 +90,7 @@ def _selection(given: dict[str, Any]) -> Any:
     from kerncap.capture.options import parse_kernel_launch, parse_launches
 
     chosen = selection_of(given)
-    spans: dict[str, Any] = {}
+    spans: dict[str, Any] = {"whole_range": given["whole_range"]}
     if given["launches"] is not None:
         spans["launches"] = parse_launches(given["launches"])
     for which in ("from", "to"):

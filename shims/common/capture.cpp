@@ -75,7 +75,9 @@ bool wants_this(Engine& engine, const Launch& launch) {
     engine.selection.filter(kernel, word::filter::range);
     return false;
   }
-  if (!engine.selection.wants(launch, wanted.range, &wanted.ordinal, &wanted.position)) return false;
+  uint64_t occurrence = launch.stopped != nullptr ? launch.stopped->occurrence : engine.occurrence_here();
+  if (!engine.selection.wants(launch, wanted.range, occurrence, &wanted.ordinal, &wanted.position))
+    return false;
   wanted.kernel = &kernel;
   return true;
 }
@@ -160,6 +162,7 @@ bool close_for_stops(const std::vector<Launch>& launches, Stopped* stopped, std:
   try {
     stopped->python_stack = python_stack_here();
     stopped->range = ranges::here();
+    stopped->occurrence = engine->occurrence_here();
     if (!gate::close(engine->conf().drain_timeout_ns())) {
       *why = "another thread did not come back from a driver call before its graph's launch";
       return false;
@@ -289,9 +292,13 @@ void choose_types(uint64_t token, const char* types) noexcept {
   }
 }
 
-long count_launch(bool starts, bool ends) noexcept {
+long count_launch(bool starts, bool ends, uint64_t occurrence) noexcept try {
   Engine* engine = kerncap::engine();
-  return engine == nullptr ? LaunchSpan::before : engine->selection.count_launch(starts, ends);
+  if (engine == nullptr) return LaunchSpan::before;
+  if (occurrence == 0) occurrence = engine->occurrence_here();
+  return engine->selection.count_launch(starts, ends, occurrence);
+} catch (const std::bad_alloc&) {
+  return LaunchSpan::before;
 }
 
 bool is_range_counted() noexcept {

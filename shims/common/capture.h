@@ -83,7 +83,7 @@ void choose_types(uint64_t token, const char* types) noexcept;
 // Whether the one launch that was asked for is captured, by the hook's choice or without it.
 bool is_disarmed() noexcept;
 // A range of launches: see Selection.
-long count_launch(bool starts, bool ends) noexcept;
+long count_launch(bool starts, bool ends, uint64_t occurrence) noexcept;
 bool is_range_counted() noexcept;
 // With --list: what the hook calls this thread's next launch of a kernel of its own.
 void name_config(const char* text) noexcept;

@@ -66,6 +66,7 @@ class Stopped {
   // Of the thread that asked for the work.
   PythonStack python_stack;
   ranges::Path range = 0;
+  uint64_t occurrence = 0;
 };
 
 class Device {

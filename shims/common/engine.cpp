@@ -292,7 +292,22 @@ void Engine::see_generation(const Kernel* launching) {
 }
 
 bool Engine::wants_range(ranges::Path range) {
-  std::string text = ranges::text_of(range);
+  return wants_range(ranges::text_of(range));
+}
+
+uint64_t Engine::occurrence_here() {
+  if (!conf().whole_range) return 0;
+  std::vector<std::string> names = ranges::names_of(ranges::here());
+  std::vector<uint64_t> serials = ranges::serials_here();
+  std::string text;
+  for (size_t depth = 0; depth < names.size() && depth < serials.size(); ++depth) {
+    text += (depth == 0 ? "" : "/") + names[depth];
+    if (wants_range(text)) return serials[depth];
+  }
+  return 0;
+}
+
+bool Engine::wants_range(const std::string& text) {
   std::lock_guard<std::mutex> lock(asking_);
   auto known = range_answers_.find(text);
   if (known != range_answers_.end()) return known->second;

@@ -85,6 +85,8 @@ class Engine {
   void see_generation(const Kernel* launching);
   // --range: whether launches in these ranges are wanted; asked once for each text.
   bool wants_range(ranges::Path range);
+  // Of this thread's ranges: the number of the outermost within which launches are wanted; 0: none is.
+  uint64_t occurrence_here();
   // The first error that means a lost context: the last launches go down.
   void saw_fault(const std::string& error);
   void remember(Kept kept);  // --last
@@ -119,6 +121,7 @@ class Engine {
 
   std::atomic<bool> registered_{false};  // at exit
   std::mutex arming_;                    // one thread at a time reads what was armed
+  bool wants_range(const std::string& text);
   std::map<std::string, bool> range_answers_;
   std::mutex asking_;  // one question at a time; held while the command line answers
   std::map<const Image*, std::map<std::string, ImageFacts>> facts_;  // by kernel; "": of them all

@@ -20,7 +20,6 @@ struct Table {
   std::map<std::vector<Name>, Path> paths;
   std::vector<const std::vector<Name>*> members;          // by path
   std::vector<std::pair<uint64_t, Name>> process_ranges;  // in the order in which they were started
-  uint64_t started = 0;
 
   Table() { members.push_back(&paths.emplace(std::vector<Name>(), 0).first->first); }
 };
@@ -31,11 +30,12 @@ Table& table() {
 }
 
 std::atomic<bool> used{false}, told{false};
-std::atomic<uint64_t> process_changes{0};
+std::atomic<uint64_t> process_changes{0}, serials{0};
 
 struct Entry {
   const void* domain;
   Name name;
+  uint64_t serial;
 };
 
 struct Thread {
@@ -107,7 +107,7 @@ int push(const void* domain, std::string_view name) noexcept try {
     std::lock_guard<std::mutex> lock(all.mutex);
     number = name_of(all, name);
   }
-  here.stack.push_back({domain, number});
+  here.stack.push_back({domain, number, ++serials});
   here.changed = true;
   return depth;
 } catch (const std::bad_alloc&) {
@@ -133,7 +133,7 @@ int pop(const void* domain) noexcept {
 uint64_t start(std::string_view name) noexcept try {
   Table& all = table();
   std::lock_guard<std::mutex> lock(all.mutex);
-  uint64_t number = ++all.started;
+  uint64_t number = ++serials;
   if (all.process_ranges.size() < max_depth) all.process_ranges.emplace_back(number, name_of(all, name));
   process_changes.fetch_add(1, std::memory_order_release);
   used.store(true, std::memory_order_relaxed);
@@ -188,6 +188,18 @@ std::vector<std::string> names_of(Path path) {
   if (path < all.members.size())
     for (Name name : *all.members[path]) names.push_back(*all.texts[name]);
   return names;
+}
+
+std::vector<uint64_t> serials_here() {
+  std::vector<uint64_t> found;
+  if (!used.load(std::memory_order_relaxed)) return found;
+  Table& all = table();
+  {
+    std::lock_guard<std::mutex> lock(all.mutex);
+    for (const auto& range : all.process_ranges) found.push_back(range.first);
+  }
+  for (const Entry& entry : thread().stack) found.push_back(entry.serial);
+  return found;
 }
 
 std::string text_of(Path path) {

@@ -28,6 +28,8 @@ bool is_told() noexcept;
 
 Path here() noexcept;
 std::vector<std::string> names_of(Path path);
+// Of the same ranges: a number for each, that no other one gets.
+std::vector<uint64_t> serials_here();
 std::string text_of(Path path);  // "outer/inner"; "" for none
 
 // In the child: the forking thread's ranges stay open, the process's too.

@@ -103,7 +103,8 @@ const char* Selection::closed() {
   return closed_locked();
 }
 
-bool Selection::wants(const Launch& launch, ranges::Path range, uint64_t* ordinal, int64_t* position) {
+bool Selection::wants(const Launch& launch, ranges::Path range, uint64_t occurrence, uint64_t* ordinal,
+                      int64_t* position) {
   std::lock_guard<std::mutex> lock(mutex_);
   std::map<std::string, Term> names;
   if (!conf_->where.empty()) names = where_names(launch, range);
@@ -114,7 +115,7 @@ bool Selection::wants(const Launch& launch, ranges::Path range, uint64_t* ordina
   if (!refused && !conf_->where.empty()) refused = !conf_->where.holds(names, &reason);
   if (!refused) {
     ++counters.matched;
-    refused = refuses(counters, launch, &reason, ordinal, position);
+    refused = refuses(counters, launch, occurrence, &reason, ordinal, position);
   }
   if (refused) {
     ++counters.filtered[reason];
@@ -125,8 +126,8 @@ bool Selection::wants(const Launch& launch, ranges::Path range, uint64_t* ordina
   return true;
 }
 
-bool Selection::refuses(Counters& counters, const Launch& launch, std::string* reason, uint64_t* ordinal,
-                        int64_t* position) {
+bool Selection::refuses(Counters& counters, const Launch& launch, uint64_t occurrence, std::string* reason,
+                        uint64_t* ordinal, int64_t* position) {
   *ordinal = counters.kernels.front()->ordinal.fetch_add(1, std::memory_order_relaxed);
   *reason = word::filter::ordinal;
   if (disarmed_) {
@@ -134,7 +135,7 @@ bool Selection::refuses(Counters& counters, const Launch& launch, std::string* r
     return true;
   }
   if (conf_->is_span()) {
-    *position = span_.count(*conf_, counters.starts, counters.ends);
+    *position = span_.count(*conf_, counters.starts, counters.ends, occurrence);
     if (*position == LaunchSpan::behind) finish(counters, word::filter::ordinal);
     return *position < 0;
   }
@@ -162,9 +163,9 @@ bool Selection::refuses(Counters& counters, const Launch& launch, std::string* r
   return false;
 }
 
-int64_t Selection::count_launch(bool starts, bool ends) {
+int64_t Selection::count_launch(bool starts, bool ends, uint64_t occurrence) {
   std::lock_guard<std::mutex> lock(mutex_);
-  return span_.count(*conf_, starts, ends);
+  return span_.count(*conf_, starts, ends, occurrence);
 }
 
 bool Selection::is_range_counted() {

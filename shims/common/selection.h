@@ -64,9 +64,11 @@ class Selection {
 
   // A reservation for this launch, with its ordinal and its position in a range of launches, if one was
   // asked for; or false, and the launch is counted.
-  bool wants(const Launch& launch, ranges::Path range, uint64_t* ordinal, int64_t* position);
+  // `occurrence`: see LaunchSpan.
+  bool wants(const Launch& launch, ranges::Path range, uint64_t occurrence, uint64_t* ordinal,
+             int64_t* position);
   // A launch of the hook's: its position, see LaunchSpan.
-  int64_t count_launch(bool starts, bool ends);
+  int64_t count_launch(bool starts, bool ends, uint64_t occurrence);
   bool is_range_counted();
   // With list_only: counted under its row, which is given.
   RowNumber listed(const Launch& launch, ranges::Path range, const std::string& config);
@@ -96,8 +98,8 @@ class Selection {
   static uint64_t launches_of(const Counters& counters);
   static void set_interest(Counters& counters, Interest interest);
   const char* refuses_by_default(Counters& counters);
-  bool refuses(Counters& counters, const Launch& launch, std::string* reason, uint64_t* ordinal,
-               int64_t* position);
+  bool refuses(Counters& counters, const Launch& launch, uint64_t occurrence, std::string* reason,
+               uint64_t* ordinal, int64_t* position);
   void finish(Counters& counters, const std::string& reason);
   void disarm();
   bool range_done();

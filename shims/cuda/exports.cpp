@@ -41,8 +41,8 @@ long kerncap_cuda_range(char* text, unsigned long size) {
   return capture::ranges_text(text, size);
 }
 
-long kerncap_cuda_count_launch(int starts, int ends) {
-  return capture::count_launch(starts != 0, ends != 0);
+long kerncap_cuda_count_launch(int starts, int ends, unsigned long long occurrence) {
+  return capture::count_launch(starts != 0, ends != 0, occurrence);
 }
 
 int kerncap_cuda_range_counted(void) {

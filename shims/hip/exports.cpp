@@ -34,8 +34,8 @@ void kerncap_hip_config(const char* text) {
   capture::name_config(text);
 }
 
-long kerncap_hip_count_launch(int starts, int ends) {
-  return capture::count_launch(starts != 0, ends != 0);
+long kerncap_hip_count_launch(int starts, int ends, unsigned long long occurrence) {
+  return capture::count_launch(starts != 0, ends != 0, occurrence);
 }
 
 int kerncap_hip_range_counted(void) {

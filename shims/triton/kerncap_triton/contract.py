@@ -398,6 +398,7 @@ class default:
     from_skip: int = 0
     to_kernel: Optional[str] = None
     to_skip: int = 0
+    whole_range: Optional[int] = None
     per_config: bool = False
     where: Optional[List[List[Any]]] = None
     range: Optional[str] = None
@@ -426,7 +427,7 @@ class Options(default):
 
 
 _GROUPS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
-    ("selection", ("kernel", "launch", "launches", "from_kernel", "from_skip", "to_kernel", "to_skip", "per_config", "where", "range", "ranks", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
+    ("selection", ("kernel", "launch", "launches", "from_kernel", "from_skip", "to_kernel", "to_skip", "whole_range", "per_config", "where", "range", "ranks", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
     ("keep", ("memory", "max_size", "no_values",)),
     ("session", ("version", "token", "socket", "backend", "list_only", "trace", "trace_native", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
 )
@@ -450,7 +451,7 @@ class Functions:
         self.choose_types = function("choose_types", None, ctypes.c_uint64, ctypes.c_char_p)
         self.outcome = function("outcome", ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p, ctypes.c_ulong)
         self.config = function("config", None, ctypes.c_char_p)
-        self.count_launch = function("count_launch", ctypes.c_long, ctypes.c_int, ctypes.c_int)
+        self.count_launch = function("count_launch", ctypes.c_long, ctypes.c_int, ctypes.c_int, ctypes.c_uint64)
         self.range_counted = function("range_counted", ctypes.c_int)
         self.disarmed = function("disarmed", ctypes.c_int)
         self.choose_in_graph = function("choose_in_graph", None, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_char_p)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Optional
 
+from . import nvtx_ranges
 from .contract import Options
 from .kernels import Kernel
 
@@ -20,6 +21,9 @@ class LaunchSpan:
         self._from = re.compile(options.from_kernel) if options.from_kernel else None
         self._to = re.compile(options.to_kernel) if options.to_kernel else None
         self._from_skip, self._to_skip = options.from_skip, options.to_skip
+        self._whole = options.whole_range
+        self._range = re.compile(options.range) if options.range else None
+        self._occurrence = self._occurrences = 0
         self._next = self._taken = 0
         self._begun = False
         self.over = False  # its last launch was counted
@@ -27,18 +31,30 @@ class LaunchSpan:
     def position(self, kernel: Kernel, shim: Optional[Any]) -> int:
         """Counts a launch: its position if it is in the range, else `BEFORE` or `BEHIND`."""
         starts, ends = _found(self._from, kernel), _found(self._to, kernel)
+        occurrence = 0
+        if self._whole is not None and self._range is not None:
+            occurrence = nvtx_ranges.occurrence(self._range)
         if shim is None:
-            return self._count(starts, ends)
-        position: int = shim.count_launch(starts, ends)
+            return self._count(starts, ends, occurrence)
+        position: int = shim.count_launch(starts, ends, occurrence)
         self.over = shim.range_is_counted
         return position
 
-    def _count(self, starts: bool, ends: bool) -> int:
+    def _count(self, starts: bool, ends: bool, occurrence: int) -> int:
         if self.over:
             return BEHIND
         position = self._next
         self._next += 1
-        if self._launches is not None:
+        if self._whole is not None:
+            if occurrence != self._occurrence:
+                self._occurrences += occurrence != 0
+                self._occurrence = occurrence or self._occurrence
+            if not occurrence or self._occurrences <= self._whole:
+                return BEFORE
+            if self._occurrences > self._whole + 1:
+                self.over = True
+                return BEHIND
+        elif self._launches is not None:
             first, end = self._launches
             if position < first:
                 return BEFORE
@@ -62,7 +78,8 @@ class LaunchSpan:
 
 def asked_for(options: Options) -> Optional[LaunchSpan]:
     """The range of launches of a session's options, if there is one."""
-    return LaunchSpan(options) if options.launches or options.from_kernel else None
+    asked = options.launches or options.from_kernel or options.whole_range is not None
+    return LaunchSpan(options) if asked else None
 
 
 def _found(pattern: Optional[Any], kernel: Kernel) -> bool:

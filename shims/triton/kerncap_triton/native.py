@@ -37,9 +37,9 @@ class Shim:
         """Whether it has captured the one launch that was asked for."""
         return self.functions.disarmed is not None and int(self.functions.disarmed()) == 1
 
-    def count_launch(self, starts: bool, ends: bool) -> int:
+    def count_launch(self, starts: bool, ends: bool, occurrence: int) -> int:
         """A launch of the hook's, in a session with a range of launches: see `launch_span`."""
-        return int(self.functions.count_launch(starts, ends))
+        return int(self.functions.count_launch(starts, ends, occurrence))
 
     @property
     def range_is_counted(self) -> bool:

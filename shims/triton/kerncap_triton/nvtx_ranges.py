@@ -22,10 +22,12 @@ MAX_NAME = 1024
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.names: List[str] = []
+        self.serials: List[int] = []
 
 
 _thread = _Thread()
 _of_process: Dict[Any, str] = {}  # ranges from start to end, in the order of their starts
+_serials = itertools.count(1)  # of what is pushed
 
 
 def names() -> List[str]:
@@ -40,6 +42,23 @@ def names() -> List[str]:
 def text() -> str:
     """The same as ``--where`` and ``--range`` have it."""
     return "/".join(names())
+
+
+def occurrence(pattern: Any) -> int:
+    """A number for the outermost range within which ``--range`` matches, that no other one gets.
+
+    0 where there is none, or the shim knows it.
+    """
+    shim = native.find(word.shim.cuda)
+    if shim is not None and shim.ranges() is not None:
+        return 0
+    serials = [*(serial for _, serial in _of_process), *_thread.serials]
+    text = ""
+    for name, serial in zip([*_of_process.values(), *_thread.names], serials):
+        text = f"{text}/{name}" if text else name
+        if pattern.search(text):
+            return serial
+    return 0
 
 
 def are_asked_for(options: Options) -> bool:
@@ -57,11 +76,13 @@ def watch(session_path: str, name: str, module: Any) -> None:
 
 def push(name: Any) -> None:
     _thread.names.append(_clean(name))
+    _thread.serials.append(next(_serials))
 
 
 def pop() -> None:
     if _thread.names:
         _thread.names.pop()
+        _thread.serials.pop()
 
 
 def _clean(name: Any) -> str:
@@ -123,11 +144,10 @@ def _message(annotation: Any) -> Optional[str]:
 
 
 def _start_and_end(module: Any, start: str, end: str) -> None:
-    numbers = itertools.count()
     keys: Dict[Any, List[Any]] = {}  # one handle may stand for several: without a profiler all are 0
 
     def started(result: Any, args: Any, kwargs: Any) -> None:
-        key = (start, next(numbers))
+        key = (start, next(_serials))
         keys.setdefault(_hashable(result), []).append(key)
         _of_process[key] = _clean(_first(args, kwargs))
 

@@ -83,6 +83,14 @@ def test_a_slice_is_a_reproducer(bench: Bench) -> None:
     assert refused.status == 2 and "kerncap slice" in refused.stderr, refused.stderr
 
 
+@pytest.mark.parametrize(("occurrence", "expected"), [((), [0, 1]), (("1",), [2, 3])])
+def test_all_launches_within_an_nvtx_range(
+    bench: Bench, occurrence: tuple[str, ...], expected: list[int]
+) -> None:
+    captured = bench.capture("--range", "step", "--whole-range", *occurrence, client=("ranges",))
+    assert launched(captured.path) == [(position, "scale_in_place") for position in expected]
+
+
 def test_what_orders_streams_is_recorded(bench: Bench) -> None:
     captured = bench.capture("--launches", "0:32", client=("stream_order",))
     with LaunchRange.open(captured.path) as opened:

@@ -260,7 +260,8 @@ def test_options_that_contradict_each_other(kerncap: CommandLine) -> None:
     for options in (
         ("--launches", "4"), ("--launches", "0:2000"), ("--launches", "0:2", "--last", "1"),
         ("--from", "a"), ("--launches", "0:2", "--from", "a", "--to", "b"), ("--from", "[", "--to", "b"),
-        ("--launches", "0:2", "--no-values"), ("--launches", "0:2", "--dormant"),
+        ("--launches", "0:2", "--no-values"), ("--launches", "0:2", "--dormant"), ("--whole-range",),
+        ("--range", "a", "--whole-range", "--launches", "0:2"), ("--range", "a", "--whole-range", "-1"),
     ):  # fmt: skip
         done = kerncap("capture", *options, "--", "true")
         assert done.status == 2 and len(done.stderr.splitlines()) == 1, (options, done.stderr)

@@ -26,7 +26,7 @@ def positions(span: Any, **selection: Any) -> list[int]:
     chosen = Selection(**selection)
     options: Any = SimpleNamespace(
         launches=chosen.launches, from_kernel=chosen.from_kernel, from_skip=chosen.from_skip,
-        to_kernel=chosen.to_kernel, to_skip=chosen.to_skip,
+        to_kernel=chosen.to_kernel, to_skip=chosen.to_skip, whole_range=None, range=None,
     )  # fmt: skip
     counted = span.asked_for(options)
     kernels = [SimpleNamespace(name=name, qualified_name=f"app.{name}") for name in ORDER]
@@ -62,14 +62,42 @@ def test_the_shim_counts_where_it_is_live(monkeypatch: pytest.MonkeyPatch) -> No
     class Shim:
         range_is_counted = True
 
-        def count_launch(self, starts: bool, ends: bool) -> int:
+        def count_launch(self, starts: bool, ends: bool, occurrence: int) -> int:
             asked.append((starts, ends))
             return 41
 
-    options: Any = SimpleNamespace(launches=None, from_kernel="norm", from_skip=0, to_kernel="swi", to_skip=0)
+    options: Any = SimpleNamespace(
+        launches=None,
+        from_kernel="norm",
+        from_skip=0,
+        to_kernel="swi",
+        to_skip=0,
+        whole_range=None,
+        range=None,
+    )
     counted = span.asked_for(options)
     kernel = SimpleNamespace(name="swiglu", qualified_name="app.swiglu")
     assert counted.position(kernel, Shim()) == 41 and asked == [(False, True)] and counted.over
+
+
+@pytest.mark.parametrize(("number", "expected"), [(0, [1, 2]), (1, [4, 5, 6]), (2, [7]), (3, [])])
+def test_all_within_an_occurrence(monkeypatch: pytest.MonkeyPatch, number: int, expected: list[int]) -> None:
+    span = imported(monkeypatch)
+    options: Any = SimpleNamespace(
+        launches=None,
+        from_kernel=None,
+        from_skip=0,
+        to_kernel=None,
+        to_skip=0,
+        whole_range=number,
+        range="step",
+    )
+    occurrences = [0, 5, 5, 0, 6, 6, 6, 9]
+    monkeypatch.setattr(span.nvtx_ranges, "occurrence", lambda pattern: occurrences.pop(0))
+    counted, kernel = span.asked_for(options), SimpleNamespace(name="norm", qualified_name="app.norm")
+    found = [counted.position(kernel, None) for _ in range(8)]
+    assert [position for position in found if position >= 0] == expected
+    assert counted.over == (number < 2)
 
 
 def test_how_it_is_written() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import types
 from typing import Any
@@ -43,6 +44,8 @@ def test_package_nvtx_in_a_listing_and_as_a_selector(run: Run) -> None:
     process = run(RANGES, range="^step/").only
     assert [launch["range"] for launch in process.launches] == [["step", "forward"]]
     assert process.counts("__main__.add")["filtered"]["range"] == 1, "then it is disarmed"
+    process = run(RANGES, range="step", whole_range=0).only
+    assert [launch["position"] for launch in process.launches] == [0, 1], "both are within one"
     where = ["in", ["name", "range"], ["const", ["step/backward"]]]
     assert [launch["range"] for launch in run(RANGES, where=where).only.launches] == [["step", "backward"]]
 
@@ -75,6 +78,13 @@ def test_torchs_functions_are_seen_once_they_have_worked(torch_nvtx: Any, packag
     first, second = torch_nvtx.range_start("one"), torch_nvtx.range_start("two")
     assert first == second, "without a profiler every handle is 0"
     assert nvtx_ranges.names() == ["one", "two", "outer", "a b"]
+    outer, pattern = nvtx_ranges.occurrence(re.compile("outer")), re.compile("a b")
+    inner = nvtx_ranges.occurrence(pattern)
+    assert 0 != outer != inner != 0 and nvtx_ranges.occurrence(re.compile("other")) == 0
+    assert nvtx_ranges.occurrence(re.compile("one")) == nvtx_ranges.occurrence(re.compile("^one$"))
+    torch_nvtx.range_pop()
+    torch_nvtx.range_push("a b")
+    assert nvtx_ranges.occurrence(pattern) != inner, "another one of the same name"
     others: list[list[str]] = []
     thread = threading.Thread(target=lambda: others.append(nvtx_ranges.names()))
     thread.start()
