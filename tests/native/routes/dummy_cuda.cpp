@@ -32,10 +32,14 @@ CUresult record(Index index, const Values&... values) {
   return static_cast<CUresult>(wanted_result);
 }
 
-template <typename... Values>
-CUresult record_at(Index index, Values... values) {
-  return record(index, values...);
-}
+struct At {
+  Index index;
+
+  template <typename... Values>
+  CUresult operator()(Values... values) const {
+    return record(index, values...);
+  }
+};
 
 CUresult answer(const char* name, void** function, int version, cuuint64_t flags,
                 CUdriverProcAddressQueryResult* status);
@@ -76,10 +80,9 @@ EXPORT CUresult cuDriverGetVersion(int* version) {
   return CUDA_SUCCESS;
 }
 
-#define STRIP(...) __VA_ARGS__
 #define KERNCAP_HOOK(symbol, result, parameters, arguments) \
   EXPORT result symbol parameters {                         \
-    return record_at(at_##symbol, STRIP arguments);         \
+    return At{at_##symbol} arguments;                       \
   }
 // The resolver's two are below.
 #define cuGetProcAddress recorded_cuGetProcAddress
@@ -109,7 +112,7 @@ EXPORT CUresult dummy_resolver_v2(const char* symbol, void** pfn, int cudaVersio
 namespace twins {
 #define KERNCAP_HOOK(symbol, result, parameters, arguments)   \
   __attribute__((noinline)) static result symbol parameters { \
-    return record_at(at_##symbol, STRIP arguments);           \
+    return At{at_##symbol} arguments;                         \
   }
 #include "cuda/hooks.def"
 }  // namespace twins
