@@ -63,8 +63,7 @@ struct Call {
 };
 
 template <typename... Types, size_t... positions>
-Call call_with(CUresult (*function)(Types...), [[maybe_unused]] int seed,
-               std::index_sequence<positions...>) {
+Call call_with(CUresult (*function)(Types...), [[maybe_unused]] int seed, std::index_sequence<positions...>) {
   auto values = std::make_tuple(argument<Types>(positions, seed)...);
   uint64_t digest = std::apply([](const auto&... each) { return digest_of(each...); }, values);
   return {std::apply(function, values), digest};
