@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,29 @@ from kerncap.replay.worker.common.private_map import private_map
 _WORD = 8
 _STEP = 32 << 20
 _MOST_BYTES = 2 << 30  # that are looked through
-_NEAR = 36  # bits: a device's allocations lie within 64 GiB of each other, or nothing is known of the word
+_NEAR = np.uint64(
+    36
+)  # bits: a device's allocations lie within 64 GiB of each other, or nothing is known of the word
+_LEAST, _MOST = np.uint64(32), np.uint64(47)  # bits of an address of a device
 _NAMED = 3
 
 FUNCTIONS = "the module has addresses of functions, which are others in each process"
 HEAP = "the module calls the device's malloc, and that heap is not captured"
+
+
+def of_heap(manifest: Manifest, files: list[list[Path]]) -> str:
+    """Of a launch beside kernels that use the device's heap: the words that may be addresses there.
+
+    No call of the driver tells where that heap is.
+    """
+    limits = manifest.launch.limits
+    if limits is None or not limits.heap_in_use:
+        return ""
+    found = _strays(manifest, files, lambda words: (words >> _LEAST > 0) & (words >> _MOST == 0))
+    if not found and sum(region.size for region in manifest.regions) <= _MOST_BYTES:
+        return ""
+    named = f"{_some(found)} may be" if found else "what is not looked through may hold"
+    return f"{named} addresses of the device's heap, which other kernels use and which is not captured"
 
 
 def of_shared(manifest: Manifest) -> str:
@@ -27,9 +45,7 @@ def of_shared(manifest: Manifest) -> str:
     found = [f"region {n} is {r.shared}" for n, r in enumerate(manifest.regions) if r.shared]
     if not found:
         return ""
-    named = ", ".join(found[:_NAMED])
-    more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
-    return f"{named}{more}, and what other processes do with it meanwhile is not replayed"
+    return f"{_some(found)}, and what other processes do with it meanwhile is not replayed"
 
 
 def of_moved(facts: Facts, manifest: Manifest, files: list[list[Path]]) -> str:
@@ -40,44 +56,51 @@ def of_moved(facts: Facts, manifest: Manifest, files: list[list[Path]]) -> str:
     found = unchanged_words(manifest, files)
     if not found:
         return f"{moved}, and kerncap can only guess which of its bytes are addresses"
-    named = ", ".join(found[:_NAMED])
-    more = f" and {len(found) - _NAMED:,} more words" if len(found) > _NAMED else ""
-    return f"{moved}, and {named}{more} may be addresses that nothing is known of"
+    return f"{moved}, and {_some(found, ' words')} may be addresses that nothing is known of"
+
+
+def _some(found: list[str], what: str = "") -> str:
+    more = f" and {len(found) - _NAMED:,} more{what}" if len(found) > _NAMED else ""
+    return ", ".join(found[:_NAMED]) + more
 
 
 def unchanged_words(manifest: Manifest, files: list[list[Path]]) -> list[str]:
     """Words of the launch that are near its regions' addresses and in none of them, by their places."""
+    bases = np.array([r.base for r in manifest.regions if r.size], dtype=np.uint64)
+    near = np.unique(bases >> _NEAR)
+    return _strays(manifest, files, lambda words: np.isin(words >> _NEAR, near) & (words >> _NEAR > 0))
+
+
+def _strays(manifest: Manifest, files: list[list[Path]], may_be: Callable[[Any], Any]) -> list[str]:
+    """The aligned words in no region that ``may_be`` addresses, by their places; the first thousand."""
     ranges = sorted((r.base, r.base + r.size) for r in manifest.regions if r.size)
-    if not ranges:
-        return []
     starts = np.array([start for start, _ in ranges], dtype=np.uint64)
     stops = np.maximum.accumulate(np.array([stop for _, stop in ranges], dtype=np.uint64))
-    near = np.unique(starts >> np.uint64(_NEAR))
+
+    def in_none(data: Any, skew: int) -> Iterator[tuple[int, int]]:
+        for begin in range(skew, len(data) - _WORD + 1, _STEP):
+            part = data[begin : begin + _STEP]
+            words = part[: len(part) // _WORD * _WORD].view(np.uint64)
+            at = np.flatnonzero(may_be(words))
+            owner = np.searchsorted(starts, words[at], side="right") - 1
+            inside = owner >= 0
+            inside[inside] = words[at][inside] < stops[owner[inside]]
+            for index in at[~inside]:
+                yield begin + int(index) * _WORD, int(words[index])
+
     found = []
     parameters = manifest.launch.parameters
     if parameters is not None:
         data = np.frombuffer(bytes.fromhex(parameters.bytes), dtype=np.uint8)
-        found += [f"parameter byte {at} ({word:#x})" for at, word in _strays(data, 0, starts, stops, near)]
+        found += [f"parameter byte {at} ({word:#x})" for at, word in in_none(data, 0)]
     left = _MOST_BYTES
     for number, (region, parts) in enumerate(zip(manifest.regions, files, strict=True)):
         left -= region.size
         if left < 0 or region.size < _WORD:
             continue
         data = np.frombuffer(private_map(parts, region.size), dtype=np.uint8)
-        for at, word in _strays(data, -region.base % _WORD, starts, stops, near):
+        for at, word in in_none(data, -region.base % _WORD):
             found.append(f"byte {at} of region {number} ({word:#x})")
             if len(found) > 1000:
                 return found
     return found
-
-
-def _strays(data: Any, skew: int, starts: Any, stops: Any, near: Any) -> Iterator[tuple[int, int]]:
-    """(place, word) of the aligned words near the regions that are in none."""
-    for begin in range(skew, len(data) - _WORD + 1, _STEP):
-        part = data[begin : begin + _STEP]
-        words = part[: len(part) // _WORD * _WORD].view(np.uint64)
-        at = np.flatnonzero(np.isin(words >> np.uint64(_NEAR), near) & (words >> np.uint64(_NEAR) > 0))
-        owner = np.searchsorted(starts, words[at], side="right") - 1
-        inside = (owner >= 0) & (words[at] < stops[np.maximum(owner, 0)])
-        for index in at[~inside]:
-            yield begin + int(index) * _WORD, int(words[index])

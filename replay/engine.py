@@ -339,6 +339,7 @@ class Engine(WorkerTimes):
         return (
             self._doubt_of_place()
             or doubts.of_shared(self.manifest)
+            or self._doubt_of_heap
             or (f"the kernel {told}" if told else "")
         )
 
@@ -354,13 +355,19 @@ class Engine(WorkerTimes):
         """Of a launch that faulted: what may have led it astray; nothing if the captured kernel ends well."""
         if which != ORIGINAL and (doubt := self.doubt_of_functions(which)):
             return doubt
-        doubt = doubts.HEAP if self.side_inputs.heap else self._doubt_of_place()
+        doubt = (
+            (doubts.HEAP if self.side_inputs.heap else "") or self._doubt_of_place() or self._doubt_of_heap
+        )
         doubt = doubt or (doubts.FUNCTIONS if self.side_inputs.addresses else "")
         doubt = doubt or doubts.of_shared(self.manifest)
         if doubt and which != ORIGINAL:
             self.restore()
             return "" if self.launch().ok else doubt
         return doubt
+
+    @functools.cached_property
+    def _doubt_of_heap(self) -> str:
+        return doubts.of_heap(self.manifest, self.pre_files())
 
     def _doubt_of_place(self) -> str:
         """Of a relocated replay: the words that may be addresses still, and were not changed."""

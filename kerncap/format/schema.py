@@ -17,7 +17,7 @@ from kerncap.format.digests import Digest
 FORMAT_NAME = "kerncap-reproducer"
 RANGE_FORMAT_NAME = "kerncap-range"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 13
+FORMAT_MINOR = 14
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
@@ -280,6 +280,7 @@ class Limits(_Base, frozen=True):
     heap_bytes: Size  # for malloc and new
     print_bytes: Size  # of the ring that printf writes to
     pending_launches: Size  # by kernels
+    heap_in_use: bool = False  # a kernel may have used malloc
 
 
 class Dispatch(_Base, frozen=True):

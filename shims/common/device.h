@@ -34,6 +34,7 @@ struct DeviceFacts {
 // Of a CUDA context.
 struct Limits {
   uint64_t stack_bytes = 0, heap_bytes = 0, print_bytes = 0, pending_launches = 0;
+  bool heap_in_use = false;
 };
 
 enum class Poll : uint8_t { done, pending, failed };
@@ -89,6 +90,8 @@ class Device {
   virtual DeviceFacts describe(int ordinal) = 0;
   // Of the launch's context; zeros if there is no such thing.
   virtual Limits limits() { return {}; }
+  // Whether its kernels may have used malloc; the gate is closed, and all is idle.
+  virtual bool heap_in_use() { return false; }
   virtual std::string stream_text(void* stream) = 0;
   // Of a launch in a range: `order` of its record, where that is known.
   virtual void write_order(json::Writer& json, const Launch& launch, bool is_last) noexcept {

@@ -347,6 +347,7 @@ bool LaunchCapture::look() {
 bool LaunchCapture::before() {
   if (!look()) return false;
   if (!closure_.not_held.empty()) return describe_only();
+  if (launch_.stopped == nullptr) limits_.heap_in_use = device_.heap_in_use();
   if (!check_sizes() || !place_arrays()) return false;
   number_ = static_cast<int64_t>(engine_.session.next_launch());
   if (!conf_.no_values && !snapshot()) return false;

@@ -132,7 +132,9 @@ void write_limits(json::Writer& json, const Limits& limits) {
   if (limits.stack_bytes == 0) return;
   json.key(key::limits).begin_object().field(key::stack_bytes, limits.stack_bytes);
   json.field(key::heap_bytes, limits.heap_bytes).field(key::print_bytes, limits.print_bytes);
-  json.field(key::pending_launches, limits.pending_launches).end();
+  json.field(key::pending_launches, limits.pending_launches);
+  if (limits.heap_in_use) json.field(key::heap_in_use, true);
+  json.end();
 }
 
 void write_parameters(json::Writer& json, const Launch& launch) {

@@ -166,6 +166,15 @@ Limits CudaDevice::limits() {
           limit(CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT)};
 }
 
+// No call tells, but the heap's size can't be set any more, not even to what it is.
+bool CudaDevice::heap_in_use() {
+  const Driver& d = *driver();
+  size_t size = 0;
+  return d.cuCtxGetLimit != nullptr && d.cuCtxSetLimit != nullptr &&
+         d.cuCtxGetLimit(&size, CU_LIMIT_MALLOC_HEAP_SIZE) == CUDA_SUCCESS &&
+         d.cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, size) == CUDA_ERROR_INVALID_VALUE;
+}
+
 std::string CudaDevice::stream_text(void* stream) {
   if (stream == nullptr || stream == CU_STREAM_LEGACY) return "the default stream";
   if (stream == CU_STREAM_PER_THREAD) return "the thread's default stream";

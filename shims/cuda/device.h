@@ -38,6 +38,7 @@ class CudaDevice : public Device {
   bool prepare(std::string* why) override;
   DeviceFacts describe(int ordinal) override;
   Limits limits() override;
+  bool heap_in_use() override;
   std::string stream_text(void* stream) override;
   void write_order(json::Writer& json, const Launch& launch, bool is_last) noexcept override {
     stream_order::write(json, static_cast<CUstream>(launch.stream), is_last);

@@ -100,6 +100,7 @@ class key:
     hashed = "hashed"
     headers = "headers"
     heap_bytes = "heap_bytes"
+    heap_in_use = "heap_in_use"
     height = "height"
     id = "id"
     image = "image"

@@ -96,6 +96,23 @@ KERNEL(_Z7nothingPfi) {
   (void)launch;
 }
 
+// make_list(int**, int): with memory of the kernels' heap
+KERNEL(_Z9make_listPPii) {
+  uint32_t n = number(launch, 1);
+  uint64_t made = rig_heap(launch, n * sizeof(int));
+  *rig_array<uint64_t>(pointer(launch, 0), 1) = made;
+  auto* values = rig_array<int>(made, n);
+  for (uint32_t i = 0; i < n; ++i) values[i] = static_cast<int>(i);
+}
+
+// use_list(int**, int*, int)
+KERNEL(_Z8use_listPPiS_i) {
+  uint32_t n = number(launch, 2);
+  auto* values = rig_array<int>(*rig_array<uint64_t>(pointer(launch, 0), 1), n);
+  auto* out = rig_array<int>(pointer(launch, 1), n);
+  for (uint32_t i = 0; i < n; ++i) out[i] = 2 * values[i] + 1;
+}
+
 // past_the_end(float*, int): one element more than it should
 KERNEL(_Z12past_the_endPfi) {
   uint32_t n = number(launch, 1);

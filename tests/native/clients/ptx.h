@@ -14,6 +14,14 @@
 #define PTX_HISTOGRAM PTX_ENTRY(HISTOGRAM, ".param .u64 values, .param .u64 counts, .param .u32 n")
 #define NOTHING "_Z7nothingPfi"
 #define PTX_NOTHING PTX_ENTRY(NOTHING, ".param .u64 x, .param .u32 n")
+#define MAKE_LIST "_Z9make_listPPii"
+#define PTX_MAKE_LIST                                                               \
+  ".extern .func (.param .b64 made) malloc (.param .b64 bytes);\n"                  \
+  ".visible .entry " MAKE_LIST                                                      \
+  "(.param .u64 list, .param .u32 n)\n{\n .param .b64 made;\n .param .b64 bytes;\n" \
+  " call.uni (made), malloc, (bytes);\n ret;\n}\n"
+#define USE_LIST "_Z8use_listPPiS_i"
+#define PTX_USE_LIST PTX_ENTRY(USE_LIST, ".param .u64 list, .param .u64 out, .param .u32 n")
 #define PAST_THE_END "_Z12past_the_endPfi"
 #define PTX_PAST_THE_END PTX_ENTRY(PAST_THE_END, ".param .u64 out, .param .u32 n")
 #define REVERSE "_Z17reverse_in_blocksPii"

@@ -49,6 +49,13 @@ void end_context(Context* context) {
   state().changed.notify_all();
 }
 
+// state().mutex is held.
+size_t limit_of(const Context& context, CUlimit limit) {
+  auto found = context.limits.find(limit);
+  if (found != context.limits.end()) return found->second;
+  return limit == CU_LIMIT_MALLOC_HEAP_SIZE ? 8U << 20 : limit == CU_LIMIT_PRINTF_FIFO_SIZE ? 1U << 20 : 1024;
+}
+
 // As the real driver does at cuInit: the second way into a process, where no preload reaches.
 void load_injection() {
   const char* path = std::getenv("CUDA_INJECTION64_PATH");
@@ -336,6 +343,7 @@ RIG_API cuCtxSetLimit(CUlimit limit, size_t value) {
   Context* context = nullptr;
   if (CUresult error = enter(&context)) return error;
   std::lock_guard<std::mutex> lock(state().mutex);
+  if (limit == CU_LIMIT_MALLOC_HEAP_SIZE && context->heap != 0) return CUDA_ERROR_INVALID_VALUE;
   context->limits[limit] = value;
   return CUDA_SUCCESS;
 }
@@ -343,11 +351,26 @@ RIG_API cuCtxGetLimit(size_t* value, CUlimit limit) {
   Context* context = nullptr;
   if (CUresult error = enter(&context)) return error;
   std::lock_guard<std::mutex> lock(state().mutex);
-  auto found = context->limits.find(limit);
-  *value = found != context->limits.end()       ? found->second
-           : limit == CU_LIMIT_MALLOC_HEAP_SIZE ? 8u << 20
-                                                : 1024;
+  *value = limit_of(*context, limit);
   return CUDA_SUCCESS;
+}
+
+extern "C" __attribute__((visibility("default"))) uint64_t rig_heap(const rig_launch* launch, size_t bytes) {
+  Context* context = static_cast<Module*>(launch->module)->context;
+  std::lock_guard<std::mutex> lock(state().mutex);
+  size_t size = limit_of(*context, CU_LIMIT_MALLOC_HEAP_SIZE);
+  if (context->heap == 0) {
+    Allocation allocation;
+    allocation.size = size;
+    allocation.device = context->device;
+    allocation.context = context;
+    allocation.is_hidden = true;
+    if (Memory::instance().allocate(&allocation) != CUDA_SUCCESS) return 0;
+    context->heap = allocation.base;
+  }
+  if (bytes > size - context->heap_taken) return 0;
+  context->heap_taken += bytes;
+  return context->heap + context->heap_taken - bytes;
 }
 
 RIG_API cuCtxGetCacheConfig(CUfunc_cache* config) {

@@ -73,9 +73,9 @@ std::shared_ptr<std::vector<uint8_t>> stage(const CUDA_MEMCPY3D& copy) {
 enum class Mode { wait, async };
 
 // As the driver: pageable memory is read before an asynchronous copy returns, and written too.
-bool is_of_graph(CUdeviceptr address) {
+bool is_hidden(CUdeviceptr address) {
   Allocation found;
-  return Memory::instance().find(address, &found) && found.of_graph;
+  return Memory::instance().find(address, &found) && found.is_hidden;
 }
 
 CUresult copy(CUDA_MEMCPY3D parameters, CUstream handle, Mode mode) {
@@ -94,7 +94,7 @@ CUresult copy(CUDA_MEMCPY3D parameters, CUstream handle, Mode mode) {
   work.type = CU_GRAPH_NODE_TYPE_MEMCPY;
   work.copy = parameters;
   if (stream->capture) return submit(stream, std::move(work));
-  if (is_of_graph(parameters.srcDevice) || is_of_graph(parameters.dstDevice)) return CUDA_ERROR_INVALID_VALUE;
+  if (is_hidden(parameters.srcDevice) || is_hidden(parameters.dstDevice)) return CUDA_ERROR_INVALID_VALUE;
   bool from_pageable = pageable(source(parameters)), to_pageable = pageable(target(parameters));
   if (mode == Mode::async && from_pageable && !to_pageable) work.staged = stage(parameters);
   if (mode == Mode::wait || to_pageable) return submit_and_wait(stream, std::move(work));

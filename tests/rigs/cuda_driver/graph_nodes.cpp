@@ -130,7 +130,7 @@ CUresult allocation_work(CUDA_MEM_ALLOC_NODE_PARAMS* p, Work* work) {
   Allocation allocation;
   allocation.size = p->bytesize;
   allocation.context = current_context();
-  allocation.of_graph = true;
+  allocation.is_hidden = true;
   if (CUresult error = Memory::instance().allocate(&allocation)) return error;
   work->type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   work->pointer = p->dptr = allocation.base;

@@ -28,7 +28,8 @@ struct Allocation {
   unsigned flags = 0;
   bool accessible = true;  // mapped: cuMemSetAccess was called, for any device
   uint64_t devices = 0;    // mapped: those that it was called for, by bit
-  bool of_graph = false;   // kernels and a graph's own copies reach it, and no call knows it
+  bool is_hidden =
+      false;  // a graph's or kernels' heap: they and a graph's own copies reach it, no call knows it
   bool freeing = false;    // pooled: a free is enqueued
   void* handle = nullptr;  // mapped: the physical allocation
   bool is_host() const { return kind == Kind::host || kind == Kind::registered; }

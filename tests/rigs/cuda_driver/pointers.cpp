@@ -104,7 +104,7 @@ RIG_API cuPointerSetAttribute(const void*, CUpointer_attribute, CUdeviceptr addr
 RIG_API cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
   if (CUresult error = enter_without_context()) return error;
   Allocation found;
-  if (!Memory::instance().find(address, &found) || found.of_graph) return CUDA_ERROR_NOT_FOUND;
+  if (!Memory::instance().find(address, &found) || found.is_hidden) return CUDA_ERROR_NOT_FOUND;
   if (base) *base = found.base;
   if (size) *size = found.size;
   return CUDA_SUCCESS;

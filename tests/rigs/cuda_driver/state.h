@@ -70,6 +70,8 @@ struct Context {
   Stream* legacy = nullptr;
   std::set<Module*> modules;
   std::map<CUlimit, size_t> limits;
+  CUdeviceptr heap = 0;  // of kernels; 0: none has asked for it, and its size may be set
+  size_t heap_taken = 0;
 };
 
 // --- images ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from blake3 import blake3
@@ -46,6 +47,7 @@ from tests.unit.format.damage import (
     GOLDEN_CHUNK_FILES,
     GOLDEN_COLLECTIVE,
     GOLDEN_CUTE_DSL,
+    GOLDEN_HEAP,
     GOLDEN_HIP,
     GOLDEN_IDLE,
     GOLDEN_LIMITS,
@@ -58,6 +60,7 @@ from tests.unit.format.damage import (
 EVERY = (
     GOLDEN, GOLDEN_NATIVE, GOLDEN_BLOCK, GOLDEN_HIP, GOLDEN_IDLE, GOLDEN_ARENA, GOLDEN_NUMBA, GOLDEN_TEXTURES,
     GOLDEN_CUTE_DSL, GOLDEN_PAYLOADS, GOLDEN_COLLECTIVE, GOLDEN_LIMITS, GOLDEN_CHUNK_FILES,
+    GOLDEN_HEAP,
 )  # fmt: skip
 
 
@@ -328,6 +331,15 @@ def test_memory_of_version_1_12() -> None:
 
 def digest_of_raw(record: np.void) -> bytes:
     return bytes(record["digest"].tobytes())
+
+
+def test_limits_of_version_1_14() -> None:
+    with Reproducer.open(GOLDEN_HEAP) as golden, Reproducer.open(GOLDEN_LIMITS) as old:
+        assert (golden.manifest.version.major, golden.manifest.version.minor) == (1, 14)
+        limits = golden.manifest.launch.limits
+        assert limits is not None and limits.heap_in_use
+        assert msgspec.structs.replace(limits, heap_in_use=False) == old.manifest.launch.limits
+        golden.verify()
 
 
 @pytest.mark.parametrize("folder", EVERY, ids=lambda folder: folder.name)

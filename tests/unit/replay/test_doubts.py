@@ -15,6 +15,7 @@ import pytest
 from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import StageResult, VerifyOptions, verify
+from kerncap.format import schema
 
 from .native import BASE, SPACING, Native
 
@@ -129,12 +130,41 @@ def test_a_fault_in_a_module_with_a_heap_is_undecided(tmp_path: Path, statement:
     assert ("device's malloc" in verdict.summary) == bool(statement)
 
 
-def test_a_candidate_that_faults_alone_is_wrong(tmp_path: Path) -> None:
+def beside_a_heap(launch: Native, in_use: bool = True) -> Native:
+    """The launch, of a context in which other kernels use the device's heap."""
+    limits = {"stack_bytes": 0, "heap_bytes": 0, "print_bytes": 0, "pending_launches": 0}
+    launch.launch["limits"] = schema.Limits(**limits, heap_in_use=in_use)
+    return launch
+
+
+@pytest.mark.parametrize("in_use", [True, False])
+def test_a_fault_beside_a_heap_is_undecided(tmp_path: Path, in_use: bool) -> None:
+    """The address of what it reads may be one of the heap."""
+    launch = Native("_Z6strikePKfPfi").array(np.zeros(4, np.float32))
+    launch.parameters[0] = struct.pack("<Q", BASE - 2 * SPACING)
+    launch.array(np.zeros(4, np.float32), np.ones(4, np.float32)).integer(4)
+    verdict = run(beside_a_heap(launch, in_use).seal(tmp_path)).verdict
+    assert verdict.answer is (Answer.UNDECIDED if in_use else Answer.NO)
+    named = f"parameter byte 0 ({BASE - 2 * SPACING:#x}) may be addresses of the device's heap"
+    assert (named in verdict.summary) == in_use
+
+
+def test_a_difference_that_no_word_explains_is_one_beside_a_heap_too(tmp_path: Path) -> None:
+    launch = Native("_Z6strikePKfPfi").array(np.zeros(4, np.float32))
+    launch.array(np.zeros(4, np.float32), np.ones(4, np.float32)).integer(4)
+    assert run(beside_a_heap(launch).seal(tmp_path)).answer is Answer.NO
+
+
+@pytest.mark.parametrize("of", ["its own module", "other kernels"])
+def test_a_candidate_that_faults_alone_is_wrong(tmp_path: Path, of: str) -> None:
     """The captured kernel ends well with the heap that there is here."""
     launch = doubled_beside("placed", np.full(_N, 77, np.uint32))
     candidate = tmp_path / "faults.ptx"
     candidate.write_bytes(launch.image(edition=1))
-    path = saying(launch, "call.uni (r), malloc, (s);").seal(tmp_path)
+    if of == "other kernels":
+        path = beside_a_heap(launch).seal(tmp_path)
+    else:
+        path = saying(launch, "call.uni (r), malloc, (s);").seal(tmp_path)
     result = run(path, candidate=candidate)
     assert result.answer is Answer.NO and "CUDA_ERROR_ILLEGAL_ADDRESS" in result.verdict.summary
 
