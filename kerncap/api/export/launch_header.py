@@ -10,8 +10,9 @@ from kerncap.log import one_line
 from kerncap.replay.units import view_name
 
 # Attributes that mean something without the rest of the application: cooperative, cluster, its scheduling,
-# memory synchronization domains, preferred cluster, shared memory carveout. Source: CUlaunchAttributeID.
-_KEPT_ATTRIBUTES = (2, 4, 5, 9, 10, 11, 14)
+# memory synchronization domains, preferred cluster, shared memory carveout, use of NVLink, portable sizes of
+# clusters, of shared memory. Source: CUlaunchAttributeID.
+_KEPT_ATTRIBUTES = (2, 4, 5, 9, 10, 11, 14, 16, 17, 18)
 _COOPERATIVE, _CLUSTER = 2, 4
 _TYPES = {"float32": "f", "float64": "d", "float16": "h", "bfloat16": "b"}
 

@@ -27,6 +27,7 @@ _ALIGNMENT = 128  # a TMA map among the parameters has to be aligned to 64
 _KEPT_ATTRIBUTES = {
     "COOPERATIVE", "CLUSTER_DIMENSION", "CLUSTER_SCHEDULING_POLICY_PREFERENCE", "MEM_SYNC_DOMAIN_MAP",
     "MEM_SYNC_DOMAIN", "PREFERRED_CLUSTER_DIMENSION", "PREFERRED_SHARED_MEMORY_CARVEOUT",
+    "NVLINK_UTIL_CENTRIC_SCHEDULING", "PORTABLE_CLUSTER_SIZE_MODE", "SHARED_MEMORY_MODE",
 }  # fmt: skip
 _NAMES = {
     "ACCESS_POLICY_WINDOW": "the stream's access policy",
@@ -134,7 +135,7 @@ class Launcher:
             elif item["id"]:
                 left_out.append(_NAMES.get(name, f"attribute {item['id']}"))
         if left_out:
-            self.notes.append(f"launched without {', '.join(left_out)}: they tie the launch to others")
+            self.notes.append(f"launched without {', '.join(left_out)}: for what runs with it")
         if self._launch["cooperative"]:
             found.setdefault("COOPERATIVE", (1,))
         cluster = self._launch["cluster"]

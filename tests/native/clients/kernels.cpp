@@ -144,6 +144,11 @@ KERNEL(_Z5shapePj) {
   out[10] = static_cast<uint32_t>(launch->cooperative);
 }
 
+// asked(unsigned long long*): the attributes of the launch, a bit for each
+KERNEL(_Z5askedPy) {
+  *rig_array<uint64_t>(pointer(launch, 0), 1) = launch->attributes;
+}
+
 // increment(int*): shows a launch that ran twice
 KERNEL(_Z9incrementPi) {
   ++*rig_array<int>(pointer(launch, 0), 1);

@@ -145,6 +145,8 @@ CUresult run_kernel(Context* context, KernelWork& kernel) {
   launch.parameter_buffer = kernel.parameters.data();
   launch.parameter_bytes = kernel.parameters.size();
   launch.module = kernel.function->module;
+  for (const CUlaunchAttribute& attribute : kernel.attributes)
+    if (attribute.id < 64) launch.attributes |= uint64_t{1} << attribute.id;
   {
     std::lock_guard<std::mutex> lock(runs_mutex);
     ++runs()[image.name];

@@ -25,7 +25,8 @@ struct rig_launch {
   const void* const* parameters;  // each parameter's bytes
   const uint8_t* parameter_buffer;
   size_t parameter_bytes;
-  void* module;  // for rig_global
+  void* module;         // for rig_global
+  uint64_t attributes;  // with which it was launched: a bit for each number
 };
 
 typedef void (*rig_kernel)(const struct rig_launch*);

@@ -449,6 +449,24 @@ def test_the_shape_of_the_launch_is_the_captured_one(tmp_path: Path) -> None:
     assert result.verdict.exact, result.verdict.reasons
 
 
+def test_each_attribute_is_given_back_or_named(tmp_path: Path) -> None:
+    """Those that the bindings know; and one that they don't."""
+    cu = pytest.importorskip("cuda.bindings.driver")
+    known = [each for each in cu.CUlaunchAttributeID if each.value]
+    ones = struct.pack("<3I", 1, 1, 1).hex().ljust(128, "0")
+    attributes = tuple(schema.LaunchAttribute(id=each.value, value=ones) for each in known)
+    left_out = {"ACCESS_POLICY_WINDOW", "SYNCHRONIZATION_POLICY", "PROGRAMMATIC_STREAM_SERIALIZATION"}
+    left_out |= {"PROGRAMMATIC_EVENT", "PRIORITY", "LAUNCH_COMPLETION_EVENT", "DEVICE_UPDATABLE_KERNEL_NODE"}
+    given = [each for each in known if each.name.removeprefix("CU_LAUNCH_ATTRIBUTE_") not in left_out]
+    mask = np.array([sum(1 << each.value for each in given)], np.uint64)
+    unknown = schema.LaunchAttribute(id=63, value=ones)
+    launch = Native("_Z5askedPy", launch={"attributes": (*attributes, unknown)})
+    result = run(launch.array(np.zeros(1, np.uint64), mask).seal(tmp_path))
+    assert result.verdict.exact, result.verdict.reasons
+    [note] = [each for each in result.notes if each.startswith("launched without ")]
+    assert note.count(",") == len(left_out) and note.count("attribute") == 1 and "attribute 63" in note
+
+
 def test_more_shared_memory_than_the_device_has_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BackendUnavailable, match="the kernel needs 1,000,000 bytes of shared memory"):
         run(native.add(shared_bytes=1_000_000).seal(tmp_path))
