@@ -1,8 +1,7 @@
-"""A candidate for a launch that prints: its text, and the captured kernel's.
+"""A launch that prints: its text in a replay, and the application's, or the captured kernel's.
 
-The application's text is not kept: it is in its standard output, among whatever else it writes there
-(docs/decisions/0011-printed-text.md). So both kernels are replayed, and their text is read from the worker's
-log.
+The application's is in the oracle if the CUDA shim saw all of it (docs/decisions/0011-printed-text.md). A
+replay's is read from the worker's log.
 """
 
 from __future__ import annotations
@@ -23,24 +22,28 @@ from kerncap.replay.wording import Verdict, badly_ended, fail, nothing_written, 
 
 Lines = Counter[bytes]  # in no order: that of blocks is another one in each run
 
-# A device keeps what is printed in a ring of 1 MiB, and loses the rest; at least one byte of text comes of a
-# record, which has 8 bytes for each argument and a few more.
-_SURE_BYTES = 32 << 10
+# A device keeps what is printed in a ring, and loses what does not fit; each printf takes 256 bytes of it on
+# an H100, and gives at least one byte of text.
+_RECORD_BYTES = 256
+_RING_BYTES = 1 << 20  # the least that a driver has without being asked
 _MOST_BYTES = 1 << 20
 _SHOWN = 80
 _MOST_NUMBERS = 8
 
 
-def judge(engine: Engine) -> Verdict:
-    """The verdict on a candidate that left memory as it was, and as it should be.
+def judge(engine: Engine, which: str) -> Verdict:
+    """The verdict on a kernel that left memory as it was, and as it should be.
 
-    Undecided if the captured kernel prints nothing, or not the same in two replays.
+    Undecided if there is no text to compare with, or the captured kernel prints something else in each run.
     """
-    verdict, lines = _compared(engine)
+    verdict, lines = _compared(engine, which)
     if verdict is not None:
         return verdict
     if not lines:
-        return nothing_written()
+        return nothing_written(engine.side_inputs.prints)
+    same = _same(engine, lines)
+    if which == ORIGINAL:
+        return Verdict(Answer.YES, f"{same}; nothing is written", exact=True)
     shown = []
     for views, scalars in _changes(engine):
         what = described(engine.manifest, scalars) or "other values"
@@ -48,21 +51,17 @@ def judge(engine: Engine) -> Verdict:
         if reason:
             return fail(f"on {what}: {reason}")
         shown += [what] if told else []
-    return Verdict(
-        Answer.YES,
-        f"it prints the same as the captured kernel in a replay ({_count(lines)}"
-        f"{''.join(f', on {what} too' for what in shown)}); nothing is written",
-        notes=["what the application itself printed is not kept"],
-        exact=True,
-    )
+    summary = f"{same[:-1]}{''.join(f', on {what} too' for what in shown)}); nothing is written"
+    notes = [] if _of_application(engine) else ["what the application itself printed is not known"]
+    return Verdict(Answer.YES, summary, notes=notes, exact=True)
 
 
-def judge_too(engine: Engine, verdict: Verdict) -> Verdict:
-    """The verdict on a candidate that left memory as it should be, with what its text says."""
-    other, lines = _compared(engine)
+def judge_too(engine: Engine, which: str, verdict: Verdict) -> Verdict:
+    """The verdict on a kernel that left memory as it should be, with what its text says."""
+    other, lines = _compared(engine, which)
     if other is None:
         if lines:
-            verdict.notes.append(f"it prints the same as the captured kernel in a replay ({_count(lines)})")
+            verdict.notes.append(_same(engine, lines))
     elif other.answer is Answer.UNDECIDED:
         verdict.notes.append(f"what it prints is not compared: {other.reasons[0]}")
     else:
@@ -71,22 +70,55 @@ def judge_too(engine: Engine, verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _compared(engine: Engine) -> tuple[Verdict | None, Lines]:
-    """A verdict if the texts differ or can't be compared; what both print, if that is the same."""
+def _of_application(engine: Engine) -> Lines:
+    """What the application printed; nothing if that is not known, or printed by other means here."""
+    printed = engine.manifest.oracle.printed
+    return _lines(printed.encode()) if printed and engine.choice.memory == "cuda" else Lines()
+
+
+def _same(engine: Engine, lines: Lines) -> str:
+    what = (
+        "what the application printed"
+        if _of_application(engine)
+        else "the same as the captured kernel in a replay"
+    )
+    return f"it prints {what} ({_count(lines)})"
+
+
+def _compared(engine: Engine, which: str) -> tuple[Verdict | None, Lines]:
+    """A verdict if the texts differ or can't be compared; what both print, if that is the same.
+
+    The captured kernel is compared with the application, and a candidate with the captured kernel.
+    """
+    wanted = _of_application(engine)
+    if which == ORIGINAL and not wanted:
+        return None, Lines()
     texts = []
-    for which in (ORIGINAL, ORIGINAL, CANDIDATE):
-        outcome, text = _printed(engine, which, [], {})
+    for each in (ORIGINAL, ORIGINAL) if which == ORIGINAL else (ORIGINAL, ORIGINAL, which):
+        outcome, text = _printed(engine, each, [], {})
         if not outcome.ok:
             return badly_ended(outcome), Lines()
         texts.append(text)
-    first, second, found = map(_lines, texts)
-    limit = _MOST_BYTES if engine.choice.memory == "host" else _SURE_BYTES
+    first, second, found = _lines(texts[0]), _lines(texts[1]), _lines(texts[-1])
+    limit = _MOST_BYTES if engine.choice.memory == "host" else _sure_bytes(engine)
     if max(map(len, texts[:2])) > limit:
         return _open(f"more than {limit:,} bytes are printed, of which a device may lose some"), first
     if first != second:
         return _open("what the captured kernel prints is not the same in two replays"), first
-    reason = _difference(found, first)
+    if wanted and (reason := _difference(first, wanted, "in the application")):
+        if which == ORIGINAL and not engine.doubt():
+            return fail(reason), first
+        why = engine.doubt() or "no measure for another kernel's"
+        return _open(f"the captured kernel {reason}: {why}"), first
+    reason = _difference(found, first, "the captured kernel")
     return fail(reason) if reason else None, first
+
+
+def _sure_bytes(engine: Engine) -> int:
+    """Of text that a device surely keeps. A replay has the limits of the captured launch."""
+    limits = engine.manifest.launch.limits
+    ring = limits.print_bytes if limits is not None else 0
+    return (ring or _RING_BYTES) // _RECORD_BYTES
 
 
 def _count(lines: Lines) -> str:
@@ -104,7 +136,7 @@ def _with(engine: Engine, views: list[int], scalars: dict[str, str], before: Lin
         outcome, text = _printed(engine, CANDIDATE, views, scalars)
     except KerncapError:  # a number whose place among the parameters is not known
         return "", False
-    return outcome.ending or _difference(_lines(text), expected), True
+    return outcome.ending or _difference(_lines(text), expected, "the captured kernel"), True
 
 
 def _changes(engine: Engine) -> Iterator[tuple[list[int], dict[str, str]]]:
@@ -148,14 +180,10 @@ def _lines(text: bytes) -> Lines:
     return Counter(text.splitlines())
 
 
-def _difference(found: Lines, expected: Lines) -> str:
-    """A line of which there are fewer or more than the captured kernel prints, or nothing."""
-    for line, count in (expected - found).items():
-        return (
-            f"prints {_text(line)} {found[line]:,} times, the captured kernel {count + found[line]:,} times"
-        )
-    for line in found - expected:
-        return f"prints {_text(line)} {found[line]:,} times, the captured kernel {expected[line]:,} times"
+def _difference(found: Lines, expected: Lines, other: str) -> str:
+    """A line of which there are fewer or more than expected, or nothing. ``other`` says whose they are."""
+    for line in (*(expected - found), *(found - expected)):
+        return f"prints {_text(line)} {found[line]:,} times, {other} {expected[line]:,} times"
     return ""
 
 

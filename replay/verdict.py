@@ -34,7 +34,6 @@ from kerncap.replay.wording import (
     badly_ended,
     fail,
     mismatch,
-    nothing_written,
     undecided,
     within,
 )
@@ -127,17 +126,15 @@ def judge(
         return ended
     verdict = _Comparison(engine, measured, which, tolerance).judge()
     if verdict.passed and not measured.written_bytes:
-        return (
-            printed_text.judge(engine) if which == CANDIDATE else nothing_written(engine.side_inputs.prints)
-        )
+        return printed_text.judge(engine, which)
     if verdict.passed and not verdict.poisoned_bytes and not _changes_anything(engine):
         verdict.notes.append(
             "the launch leaves every byte as it was: its stores are known from its code or other contents"
         )
     if verdict.passed and which == CANDIDATE:
         verdict = in_place.judge(engine, measured, verdict, tolerance)
-        if verdict.passed and engine.side_inputs.prints:
-            verdict = printed_text.judge_too(engine, verdict)
+    if verdict.passed and engine.side_inputs.prints:
+        verdict = printed_text.judge_too(engine, which, verdict)
     return verdict
 
 

@@ -70,7 +70,7 @@ def nothing_written(prints: bool = False) -> Verdict:
     """On a launch that changes nothing: what does nothing agrees with it as well."""
     why = "the launch writes nothing that was captured"
     if prints:
-        why += "; its module prints, and what the application printed is not kept"
+        why += "; its module prints, and what the application printed is not known"
     return undecided(f"nothing to compare: {why}; a launch that changes its outputs would decide it", why)
 
 

@@ -69,7 +69,13 @@ def oracle_of(complete: CompleteRecord) -> schema.Oracle:
         error=env.hide_home(complete.error) if complete.error else None,
         condition=complete.condition,
         detail=complete.detail,
+        printed=_printed(complete),
     )
+
+
+def _printed(complete: CompleteRecord) -> str | None:
+    """What the kernel printed, if no byte of it is lost: a record holds text, and a kernel prints bytes."""
+    return None if complete.printed is None or "\ufffd" in complete.printed else complete.printed
 
 
 def platform_of(process: ProcessRecord | None) -> schema.Platform:

@@ -170,6 +170,7 @@ class CompleteRecord(Struct, frozen=True):
     oracle: contract.Oracle = "trusted"
     condition: schema.Name | None = None
     detail: schema.Text | None = None
+    printed: schema.Text | None = None
     copy_ns: dict[schema.Name, Count] = {}
     keep: bool = True
 

@@ -17,7 +17,7 @@ from kerncap.format.digests import Digest
 FORMAT_NAME = "kerncap-reproducer"
 RANGE_FORMAT_NAME = "kerncap-range"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 14
+FORMAT_MINOR = 15
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
@@ -462,6 +462,7 @@ class Oracle(_Base, frozen=True):
     error: Text | None = None
     condition: Name | None = None  # "nonfinite", "differs": why it was kept
     detail: Text | None = None
+    printed: Text | None = None  # by the kernel; None: nothing, or it is not known
 
 
 class Version(_Base, frozen=True):

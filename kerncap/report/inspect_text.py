@@ -83,6 +83,7 @@ def _launch(document: Document, manifest: Document) -> list[str]:
             f"{device['name']} ({device['kind']}{', ' + device['arch'] if device.get('arch') else ''})",
         ),
         ("oracle", oracle["kind"] + _reason(oracle)),
+        *([("printed", _lines(oracle["printed"]))] if oracle.get("printed") else []),
         ("closure", closure_text(closure)),
         ("stored", f"{size_text(stored['memory_bytes'])} in {stored['chunks']} chunks: {_states(stored)}"),
         ("digests", document["digests"]),
@@ -309,6 +310,12 @@ def _states(stored: Document) -> str:
 def _reason(oracle: Document) -> str:
     parts = [oracle[key] for key in ("condition", "error", "detail") if oracle.get(key)]
     return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _lines(text: str) -> str:
+    """How many lines there are, and the first."""
+    lines = text.splitlines()
+    return f"{len(lines):,} line{'s' * (len(lines) > 1)}: {lines[0][:80]}{' …' * (len(lines) > 1)}"
 
 
 def _block(launch: Document) -> str:

@@ -50,6 +50,19 @@ bool is_listed(Engine& engine, const Launch& launch, Interest interest, Wanted* 
   return true;
 }
 
+// The command line is asked, and what kernels have printed must not come out because that takes its time.
+void meet(Engine& engine, const Launch& launch) {
+  const bool holds = !engine.conf().list_only;
+  if (holds) device()->hold_text();
+  try {
+    engine.meet(*launch.kernel);
+  } catch (const std::bad_alloc&) {
+    if (holds) device()->end_text(launch, false);
+    throw;
+  }
+  if (holds) device()->end_text(launch, false);
+}
+
 bool wants_this(Engine& engine, const Launch& launch) {
   Kernel& kernel = *launch.kernel;
   Wanted& wanted = wanted_here();
@@ -63,7 +76,7 @@ bool wants_this(Engine& engine, const Launch& launch) {
     wanted.kernel = &kernel;
     return true;
   }
-  if (kernel.interest.load(std::memory_order_acquire) == Interest::unknown) engine.meet(kernel);
+  if (kernel.interest.load(std::memory_order_acquire) == Interest::unknown) meet(engine, launch);
   Interest interest = kernel.interest.load(std::memory_order_acquire);
   if (engine.conf().list_only) return is_listed(engine, launch, interest, &wanted);
   if (interest != Interest::watched) return false;

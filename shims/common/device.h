@@ -161,6 +161,16 @@ class Device {
   virtual bool mark(const Launch& launch) = 0;
   virtual Poll passed(std::string* what) = 0;
 
+  // What kernels print. hold: from now on, no enter() before it, what the driver writes is kept back. begin,
+  // when all is idle: what comes from here on is the launch's. take: that, empty if it can't be known; from
+  // then on what is printed is thrown away, as the launch may be made again. end, no enter() before it: what
+  // was kept back goes to the target's output when the driver would have written it; at once, if nothing of
+  // ours can run. With `is_idle`, entered, all that the launch printed again is thrown away.
+  virtual void hold_text() noexcept {}
+  virtual bool begin_text() { return false; }
+  virtual void take_text(std::string* text) { (void)text; }
+  virtual void end_text(const Launch& launch, bool is_idle) noexcept { (void)launch, (void)is_idle; }
+
   // For --list: marks around a launch on its stream, read later without waiting. No enter() around it.
   virtual void mark_begin(const Launch& launch, RowNumber row) noexcept = 0;
   virtual void mark_end(const Launch& launch) noexcept = 0;

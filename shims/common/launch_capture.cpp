@@ -176,11 +176,12 @@ LaunchCapture::~LaunchCapture() {
   }
   pre_.reset();  // frees on the device, with the context still current
   if (gated_ || launch_.stopped != nullptr) release_arrays();
-  leave();
+  end_text();
   if (gated_) gate::open();
 }
 
 void LaunchCapture::take() {
+  device_.hold_text();
   if (conf_.trace_native) return trace();
   const char* library = peers::library_of(*launch_.kernel);
   bool ready = library != nullptr ? name_what_is_not_held(library) : prepare() && close_gate() && before();
@@ -188,6 +189,7 @@ void LaunchCapture::take() {
   if (!ready) {
     if (!settled_) fail();
     release_arrays();
+    end_text();
     if (gated_) gate::open();
     gated_ = false;
     return;  // the caller launches
@@ -201,6 +203,22 @@ void LaunchCapture::take() {
 bool LaunchCapture::enter() {
   if (!entered_) entered_ = device_.enter(launch_, &why_);
   return entered_;
+}
+
+// The last that is done with the device. A launch that has not ended may wait for the target.
+void LaunchCapture::end_text() noexcept {
+  bool is_idle = false;
+  try {
+    std::string what;
+    if (enter() && has_text_) {
+      device_.begin_drain();
+      is_idle = device_.idle(&what) == Poll::done;
+    }
+  } catch (const std::bad_alloc&) {
+    // Then it counts as busy.
+  }
+  device_.end_text(launch_, is_idle);
+  leave();
 }
 
 void LaunchCapture::leave() noexcept {
@@ -354,6 +372,7 @@ bool LaunchCapture::before() {
   if (conf_.on_fault) release_arrays();  // the gate may open before they are
   write_launch();
   if (!recorded_) why_ = engine_.session.refusal("its record");
+  takes_text_ = recorded_ && !conf_.on_fault && device_.begin_text();
   return recorded_;
 }
 
@@ -476,6 +495,8 @@ bool LaunchCapture::after() {
     return false;
   }
   duration_ns_ = now_ns() - launched_ns_;
+  if (takes_text_) device_.take_text(&text_);
+  has_text_ = takes_text_;
   bool keep = !conf_.when;
   if (conf_.when && !judge(&keep)) return false;
   if (!keep) {

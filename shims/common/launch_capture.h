@@ -66,6 +66,7 @@ class LaunchCapture {
 
   bool enter();
   void leave() noexcept;
+  void end_text() noexcept;
   Poll wait_for_idle(std::string* what);
   bool find_regions();
   bool fits();
@@ -122,6 +123,8 @@ class LaunchCapture {
   SnapshotFilePtr pre_file_, post_file_;
   std::vector<Chunk> chunks_;
   std::string detail_;
+  bool takes_text_ = false, has_text_ = false;
+  std::string text_;             // that the kernel printed
   Prints before_, now_;          // of a trace
   std::vector<bool> addresses_;  // by region
   int64_t number_ = -1;          // of the launch in this process's records

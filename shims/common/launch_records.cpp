@@ -318,6 +318,9 @@ bool LaunchCapture::write_complete(Ending ending, const std::string& error) {
                                                  : word::oracle::trusted);
   json.text_or_null(key::condition, complete && condition != nullptr ? condition : "");
   json.text_or_null(key::detail, detail_);
+  // A ring that is full loses what is oldest; each printf takes 256 bytes of it on an H100.
+  if (complete && !text_.empty() && text_.size() <= limits_.print_bytes / 256)
+    json.field(key::printed, text_);
   json.key(key::copy_ns).begin_object().field(key::pre, pre_ns_).field(key::post, post_ns_).end();
   json.field(key::keep, true).end();
   if (engine_.session.write(KERNCAP_RECORD_COMPLETE, json)) return true;

@@ -13,6 +13,7 @@
 #include "cuda/activity.h"
 #include "cuda/graphs.h"
 #include "cuda/images.h"
+#include "cuda/printed.h"
 #include "cuda/registry_textures.h"
 #include "cuda/torch_mirror.h"
 
@@ -313,6 +314,7 @@ void CudaDevice::reset_after_fork() noexcept {
   here.entered = 0;
   activity::forget_after_fork();
   torch_mirror::reset_after_fork();
+  printed::reset_after_fork();
 }
 
 }  // namespace cuda

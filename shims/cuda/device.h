@@ -24,6 +24,7 @@ struct Lane {
   bool kernels_tried = false;
   CUmodule module = nullptr;
   CUfunction fingerprint = nullptr, scan = nullptr, copy = nullptr;
+  CUfunction mark = nullptr;  // prints; of a module of its own
   CUdeviceptr scratch = 0;
   size_t scratch_bytes = 0;
   size_t intervals = 0;  // in the table that lies in the scratch
@@ -70,6 +71,10 @@ class CudaDevice : public Device {
   void disturb(unsigned round) noexcept override;
   bool mark(const Launch& launch) override;
   Poll passed(std::string* what) override;
+  void hold_text() noexcept override;
+  bool begin_text() override;
+  void take_text(std::string* text) override;
+  void end_text(const Launch& launch, bool is_idle) noexcept override;
   void mark_begin(const Launch& launch, RowNumber row) noexcept override;
   void mark_end(const Launch& launch) noexcept override;
   uint64_t profiler_stream(const Launch& launch) noexcept override;
@@ -98,6 +103,7 @@ class CudaDevice : public Device {
   bool copy_by_kernel(Lane& lane, CUdeviceptr to, CUdeviceptr from, size_t size);
   bool upload(Lane& lane, CUdeviceptr to, const void* bytes, size_t size);
   bool download(Lane& lane, void* bytes, CUdeviceptr from, size_t size);
+  bool print_mark(const Launch& launch);
   void free_clones() noexcept;
   void forget_lost_clones() noexcept;
 

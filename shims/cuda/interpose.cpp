@@ -23,13 +23,20 @@ namespace {
 // Initial-exec: one instruction on the launch path instead of a call. A few bytes fit in what the
 // linker keeps free for libraries that are loaded late.
 thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
+thread_local bool has_come __attribute__((tls_model("initial-exec"))) = false;
 
 }  // namespace
 
-Entry::Entry() noexcept : watched_(++depth == 1 && !gate::Own::active() && capturing_process()) {}
+Entry::Entry() noexcept : watched_(++depth == 1 && !gate::Own::active() && capturing_process()) {
+  has_come = true;
+}
 
 Entry::~Entry() noexcept {
   --depth;
+}
+
+bool is_thread_of_target() noexcept {
+  return has_come;
 }
 
 }  // namespace kerncap::cuda

@@ -40,6 +40,9 @@ void* wrapper_for_answer(const char* name, void* real, int version, uint64_t fla
 // with no preload at all. Cheap when nothing was loaded since.
 void patch_import_tables() noexcept;
 
+// Points what the object imports at what `replacement` gives for its name, unless that is null.
+void redirect_imports(const loaded::Object& object, void* (*replacement)(const char* name)) noexcept;
+
 // Counts a thread's way into a wrapper: what the driver (or another wrapper below us) calls on the way
 // is passed straight through.
 class Entry {
@@ -54,6 +57,9 @@ class Entry {
  private:
   bool watched_;
 };
+
+// Whether this thread has ever called one: a thread of the driver's own has not.
+bool is_thread_of_target() noexcept;
 
 // The wrappers, one for each hook, called by the exported function of that name (interpose.cpp).
 namespace wrap {

@@ -23,9 +23,9 @@ namespace kerncap::cuda {
 namespace {
 
 #if defined(__x86_64__)
-constexpr uint32_t jump_slot = R_X86_64_JUMP_SLOT, data_slot = R_X86_64_GLOB_DAT;
+constexpr uint32_t jump_slot = R_X86_64_JUMP_SLOT, data_slot = R_X86_64_GLOB_DAT, pointer = R_X86_64_64;
 #else
-constexpr uint32_t jump_slot = R_AARCH64_JUMP_SLOT, data_slot = R_AARCH64_GLOB_DAT;
+constexpr uint32_t jump_slot = R_AARCH64_JUMP_SLOT, data_slot = R_AARCH64_GLOB_DAT, pointer = R_AARCH64_ABS64;
 #endif
 
 struct Imports {
@@ -122,6 +122,23 @@ void patch(const loaded::Object& object) noexcept {
 }
 
 }  // namespace
+
+void redirect_imports(const loaded::Object& object, void* (*replacement)(const char* name)) noexcept {
+  Imports imports = imports_of(object);
+  if (imports.symbols == nullptr || imports.strings == nullptr) return;
+  for (size_t list = 0; list < 2; ++list) {
+    for (size_t i = 0; i < imports.counts[list]; ++i) {
+      const ElfW(Rela) & relocation = imports.relocations[list][i];
+      uint32_t type = ELF64_R_TYPE(relocation.r_info);
+      if (type != jump_slot && type != data_slot && (type != pointer || relocation.r_addend != 0)) continue;
+      const ElfW(Sym) & symbol = imports.symbols[ELF64_R_SYM(relocation.r_info)];
+      if (symbol.st_shndx != SHN_UNDEF) continue;
+      void* function = replacement(imports.strings + symbol.st_name);
+      if (function != nullptr)
+        write_slot(object, reinterpret_cast<void**>(object.base + relocation.r_offset), function);
+    }
+  }
+}
 
 void patch_import_tables() noexcept {
   static std::atomic<unsigned long long> seen{0};

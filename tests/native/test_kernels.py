@@ -13,8 +13,8 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "shims" / "cuda" / "kernels"
 
 
-def ptx() -> str:
-    text = (FOLDER / "snapshot_ptx.h").read_text()
+def ptx(name: str = "snapshot_ptx.h") -> str:
+    text = (FOLDER / name).read_text()
     return text.split('R"ptx(')[1].split(')ptx"')[0]
 
 
@@ -37,12 +37,13 @@ def test_the_ptx_is_as_old_as_it_says() -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
-def test_assembles(arch: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["snapshot_ptx.h", "../device_text.cpp"])
+def test_assembles(name: str, arch: str, tmp_path: Path) -> None:
     known = subprocess.run([assembler(), "--help"], capture_output=True, text=True).stdout
     if arch not in known:
         pytest.skip(f"this ptxas does not know {arch}")
     source = tmp_path / "snapshot.ptx"
-    source.write_text(ptx())
+    source.write_text(ptx(name))
     done = subprocess.run(
         [assembler(), "-arch", arch, source, "-o", tmp_path / "out.cubin"], capture_output=True, text=True
     )

@@ -159,6 +159,7 @@ class key:
     pre_hook = "pre_hook"
     pre_offsets = "pre_offsets"
     print_bytes = "print_bytes"
+    printed = "printed"
     private_bytes = "private_bytes"
     process = "process"
     program = "program"

@@ -1,11 +1,14 @@
 // The host functions behind the clients' kernels. Loaded by the clients and by the replay worker
 // (KERNCAP_RIG_KERNELS).
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "rig.h"
@@ -89,6 +92,18 @@ KERNEL(_Z9histogramPKiPii) {
   auto* values = rig_array<int>(pointer(launch, 0), n);
   for (uint32_t i = 0; i < n; ++i)
     ++*rig_array<int>(pointer(launch, 1) + 4u * static_cast<uint32_t>(values[i]), 1);
+}
+
+// tell(float*, int): prints. Editions: 1 writes, too; 2 prints another line, 3 something else in each process
+KERNEL(_Z4tellPfi) {
+  uint32_t n = number(launch, 1), edition = variant(launch);
+  auto* x = rig_array<float>(pointer(launch, 0), n);
+  for (uint32_t i = 0; i < n; ++i)
+    rig_print(
+        ("element " + std::to_string(i) + " is " + std::to_string(static_cast<int>(x[i])) + "\n").c_str());
+  if (edition == 1) x[0] += 1;
+  if (edition == 2) rig_print("and more\n");
+  if (edition == 3) rig_print((std::to_string(getpid()) + "\n").c_str());
 }
 
 // nothing(float*, int)

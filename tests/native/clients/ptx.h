@@ -14,6 +14,12 @@
 #define PTX_HISTOGRAM PTX_ENTRY(HISTOGRAM, ".param .u64 values, .param .u64 counts, .param .u32 n")
 #define NOTHING "_Z7nothingPfi"
 #define PTX_NOTHING PTX_ENTRY(NOTHING, ".param .u64 x, .param .u32 n")
+#define TELL "_Z4tellPfi"
+#define PTX_TELL(variant)                                                                             \
+  ".visible .global .align 4 .u32 rig_variant = " variant                                             \
+  ";\n"                                                                                               \
+  ".extern .func (.param .b32 status) vprintf (.param .b64 format, .param .b64 values);\n" PTX_ENTRY( \
+      TELL, ".param .u64 x, .param .u32 n")
 #define MAKE_LIST "_Z9make_listPPii"
 #define PTX_MAKE_LIST                                                               \
   ".extern .func (.param .b64 made) malloc (.param .b64 bytes);\n"                  \

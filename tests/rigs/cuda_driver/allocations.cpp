@@ -101,6 +101,7 @@ RIG_API cuMemFree_v2(CUdeviceptr base) {
     case Kind::device:
     case Kind::managed:
       drain(allocation.context);
+      write_printed();
       return memory.free(base, allocation.kind);
     case Kind::pooled:
       drain(context);

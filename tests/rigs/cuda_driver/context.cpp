@@ -203,6 +203,7 @@ CUresult synchronize_context(Context* context) {
     if (capturing) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   drain(context);
+  write_printed();
   return usable(context);
 }
 
@@ -345,11 +346,13 @@ RIG_API cuCtxSetLimit(CUlimit limit, size_t value) {
   std::lock_guard<std::mutex> lock(state().mutex);
   if (limit == CU_LIMIT_MALLOC_HEAP_SIZE && context->heap != 0) return CUDA_ERROR_INVALID_VALUE;
   context->limits[limit] = value;
+  if (limit == CU_LIMIT_PRINTF_FIFO_SIZE) limit_printing(value);
   return CUDA_SUCCESS;
 }
 RIG_API cuCtxGetLimit(size_t* value, CUlimit limit) {
   Context* context = nullptr;
   if (CUresult error = enter(&context)) return error;
+  wake_printing();
   std::lock_guard<std::mutex> lock(state().mutex);
   *value = limit_of(*context, limit);
   return CUDA_SUCCESS;

@@ -129,6 +129,7 @@ RIG_API cuEventSynchronize(CUevent handle) {
     op = event->op;
   }
   wait(op);
+  write_printed();
   return usable(event->context);
 }
 

@@ -14,6 +14,7 @@ namespace {
 struct Frame {
   sigjmp_buf back;
   CUresult status = CUDA_SUCCESS;
+  bool is_helper = false;
 };
 thread_local Frame* frame = nullptr;
 
@@ -153,6 +154,7 @@ CUresult run_kernel(Context* context, KernelWork& kernel) {
     ++runs()[""];
   }
   Frame here;
+  here.is_helper = is_helper(image);
   frame = &here;
   uint64_t started = trace_clock_ns();
   // A kernel that touches what it may not leaves through rig_fail.
@@ -231,6 +233,10 @@ RIG_EXPORT void rig_fail(int error) {
   if (!frame) return;
   frame->status = static_cast<CUresult>(error);
   siglongjmp(frame->back, 1);
+}
+
+RIG_EXPORT void rig_print(const char* text) {
+  print(text, frame != nullptr && frame->is_helper);
 }
 
 RIG_EXPORT void* rig_span(uint64_t address, size_t bytes) {

@@ -44,6 +44,8 @@ void* rig_global(const struct rig_launch* launch, const char* name, size_t* byte
 void* rig_texel(uint64_t handle, int is_surface, size_t x, size_t y, size_t z, unsigned level, size_t bytes);
 // What a conditional node's handle says from now on (cudaGraphSetConditional).
 void rig_set_condition(uint64_t handle, unsigned value);
+// In a kernel: what it prints, as one printf. A call that waits writes it, or a thread of the driver's.
+void rig_print(const char* text);
 // In a kernel: memory of the context's heap, as malloc of kernels gives it. No call of the driver knows the
 // address.
 uint64_t rig_heap(const struct rig_launch* launch, size_t bytes);

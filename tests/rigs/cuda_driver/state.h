@@ -374,6 +374,12 @@ inline T* as(void* handle, Magic magic) {
   return *static_cast<Magic*>(handle) == magic ? static_cast<T*>(handle) : nullptr;
 }
 
+// printing.cpp
+void print(const char* text, bool is_helper);
+void write_printed();
+void wake_printing();
+void limit_printing(size_t bytes);
+
 }  // namespace rig
 
 #endif  // KERNCAP_RIG_STATE_H

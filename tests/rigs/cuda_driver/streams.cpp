@@ -301,6 +301,7 @@ RIG_API cuStreamSynchronize(CUstream handle) {
     last = stream->last;
   }
   wait(last);
+  write_printed();
   return usable(stream->context);
 }
 

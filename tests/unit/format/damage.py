@@ -26,6 +26,7 @@ GOLDEN_COLLECTIVE = GOLDEN.with_name("v1.9-ranks")
 GOLDEN_LIMITS = GOLDEN.with_name("v1.11")
 GOLDEN_CHUNK_FILES = GOLDEN.with_name("v1.12")
 GOLDEN_HEAP = GOLDEN.with_name("v1.14")
+GOLDEN_PRINTED = GOLDEN.with_name("v1.15")
 Edit = Callable[[Any], None]
 
 

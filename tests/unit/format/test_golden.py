@@ -54,13 +54,14 @@ from tests.unit.format.damage import (
     GOLDEN_NATIVE,
     GOLDEN_NUMBA,
     GOLDEN_PAYLOADS,
+    GOLDEN_PRINTED,
     GOLDEN_TEXTURES,
 )
 
 EVERY = (
     GOLDEN, GOLDEN_NATIVE, GOLDEN_BLOCK, GOLDEN_HIP, GOLDEN_IDLE, GOLDEN_ARENA, GOLDEN_NUMBA, GOLDEN_TEXTURES,
     GOLDEN_CUTE_DSL, GOLDEN_PAYLOADS, GOLDEN_COLLECTIVE, GOLDEN_LIMITS, GOLDEN_CHUNK_FILES,
-    GOLDEN_HEAP,
+    GOLDEN_HEAP, GOLDEN_PRINTED,
 )  # fmt: skip
 
 
@@ -339,6 +340,13 @@ def test_limits_of_version_1_14() -> None:
         limits = golden.manifest.launch.limits
         assert limits is not None and limits.heap_in_use
         assert msgspec.structs.replace(limits, heap_in_use=False) == old.manifest.launch.limits
+        golden.verify()
+
+
+def test_printed_text_of_version_1_15() -> None:
+    with Reproducer.open(GOLDEN_PRINTED) as golden:
+        assert (golden.manifest.version.major, golden.manifest.version.minor) == (1, 15)
+        assert golden.manifest.oracle.printed == "scaled 3 of 4\nscaled 4 of 4\n"
         golden.verify()
 
 

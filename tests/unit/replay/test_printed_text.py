@@ -11,6 +11,7 @@ import pytest
 from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.api.verify import VerifyOptions, verify
+from kerncap.format import schema
 
 from . import build
 from .native import Native
@@ -33,7 +34,7 @@ def test_a_candidate_that_prints_the_same_passes(tmp_path: Path) -> None:
     verdict = run(tmp_path).verdict
     assert verdict.answer is Answer.YES, verdict.reasons
     assert "(8 lines, on other values too, on arg1 = 7 in place of 8 too)" in verdict.summary
-    assert verdict.notes == ["what the application itself printed is not kept"]
+    assert verdict.notes == ["what the application itself printed is not known"]
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -57,6 +58,51 @@ def test_a_candidate_that_prints_something_else_fails(tmp_path: Path, edition: i
     assert verdict.summary.startswith(said)
 
 
+def application(folder: Path, printed: str, edition: int = 0, **options: Any) -> ReplayResult:
+    """The answer on one edition of the kernel, which printed that in the application."""
+    launch = Native("printing").array(np.arange(8, dtype=np.float32)).integer(8)
+    launch.code = {"ptx": launch.image(edition=edition)}
+    launch.oracle = schema.Oracle(kind="trusted", printed=printed)
+    return replay(launch.seal(folder), ReplayOptions(timed_runs=0, timeout_s=10.0, **options))
+
+
+PRINTED = "".join(f"element {i} is {i}\n" for i in reversed(range(8)))
+
+
+@pytest.mark.usefixtures("stand_in")
+@pytest.mark.parametrize(
+    "printed, edition, answer, said",
+    [
+        (PRINTED, 0, Answer.YES, "it prints what the application printed (8 lines); nothing is written"),
+        (PRINTED, 1, Answer.NO, "prints 'element 7 is 7' 0 times, in the application 1 times"),
+        (PRINTED + "x\n", 0, Answer.NO, "prints 'x' 0 times, in the application 1 times"),
+        (
+            PRINTED,
+            4,
+            Answer.UNDECIDED,
+            "nothing to compare: nothing is written, and what the captured kernel",
+        ),
+    ],
+)
+def test_text_that_the_application_did_not_print(
+    tmp_path: Path, printed: str, edition: int, answer: Answer, said: str
+) -> None:
+    verdict = application(tmp_path, printed, edition).verdict
+    assert (verdict.answer, verdict.summary[: len(said)]) == (answer, said)
+
+
+@pytest.mark.usefixtures("stand_in")
+def test_a_candidate_is_judged_by_what_the_application_printed(tmp_path: Path) -> None:
+    candidate = tmp_path / "candidate.ptx"
+    same = Native("printing").array(np.arange(8, dtype=np.float32)).integer(8)
+    candidate.write_bytes(same.image(edition=0))
+    right = application(tmp_path, PRINTED, candidate=candidate)
+    assert right.verdict.answer is Answer.YES and not right.verdict.notes
+    assert right.verdict.summary.startswith(
+        "it prints what the application printed (8 lines, on other values"
+    )
+
+
 @pytest.mark.usefixtures("stand_in")
 @pytest.mark.parametrize(
     "captured, candidate, said",
@@ -64,7 +110,7 @@ def test_a_candidate_that_prints_something_else_fails(tmp_path: Path, edition: i
         (None, None, "the launch writes nothing that was captured"),
         pytest.param(3, 3, "the launch writes nothing that was captured", marks=pytest.mark.long),
         (4, 4, "what the captured kernel prints is not the same in two replays"),
-        (5, 5, "more than 32,768 bytes are printed, of which a device may lose some"),
+        (5, 5, "more than 4,096 bytes are printed, of which a device may lose some"),
     ],
 )
 def test_what_text_does_not_decide_is_undecided(

@@ -29,7 +29,7 @@ _ANSWERS = {
     "kc_sum": Right(0),
     "kc_own_heap": Right(0),
     "kc_use": Right(5, ("device's malloc",)),
-    "kc_print": Right(5, ("nothing to compare", "prints")),
+    "kc_print": Right(0, ("what the application printed (1 line)",)),
     "kc_tell": Right(0),
     "kc_empty": Right(5, ("nothing to compare",)),
     "kc_masked": Right(0),
@@ -85,7 +85,6 @@ def test_a_candidate_is_judged_by_what_it_prints(
     candidate = compile_candidate(source, awkward.reproducers[path].device.arch)
     [done] = judge.ask(("verify", "--json", str(path), "--candidate", str(candidate)))
     assert done.status == status, done.stdout + done.stderr
-    assert "captured kernel" in done.document["summary"]
 
 
 @pytest.mark.parametrize("text, status", [("last is %d", 0), ("the last is %d", 1)])
