@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def system(number: int, *paths: str | None) -> OSError:
     return OSError(number, os.strerror(number), *([paths[0], None, paths[1]] if len(paths) == 2 else paths))
 
 
+INSPECT = importlib.import_module("kerncap.api.inspect")  # of kerncap.api that is a function
 RAISED = [
     (UsageError("x: no"), 2, "x: no"),
     (FormatError("f", 3, "bad"), 3, "f: byte 3: bad"),
@@ -69,7 +71,7 @@ def test_one_line_and_a_status(
     def inspect(*_: object, **__: object) -> None:
         raise raised
 
-    monkeypatch.setattr("kerncap.cli.inspect.inspect", inspect)
+    monkeypatch.setattr(INSPECT, "inspect", inspect)
     assert main(["inspect", "."]) == status
     out, told = capfd.readouterr()
     assert out == ""
@@ -87,7 +89,7 @@ def test_the_traceback_is_told_to_whoever_asks(
     def inspect(*_: object, **__: object) -> None:
         raise KeyError(HOSTILE)
 
-    monkeypatch.setattr("kerncap.cli.inspect.inspect", inspect)
+    monkeypatch.setattr(INSPECT, "inspect", inspect)
     monkeypatch.setenv("KERNCAP_DEBUG", "1")
     assert main(["inspect", "."]) == 70
     lines = capfd.readouterr().err.splitlines()
@@ -102,7 +104,7 @@ def test_the_working_folder_was_deleted(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    monkeypatch.setattr("kerncap.cli.inspect.inspect", lambda *_, **__: Path.cwd())
+    monkeypatch.setattr(INSPECT, "inspect", lambda *_, **__: Path.cwd())
     assert main(["inspect", "."]) == 2
     assert capfd.readouterr().err == (
         "kerncap: the working folder: it was deleted; change to one that exists\n"

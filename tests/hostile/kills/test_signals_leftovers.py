@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-GOLDEN = next((ROOT / "tests/golden").glob("*/manifest.json")).parent
+GOLDEN = ROOT / "tests/golden/v1.2"
 STOPPED = Path(__file__).with_name("stopped.py")
 
 

@@ -50,7 +50,7 @@ def test_an_answer_can_be_sent(content: dict[str, Any]) -> None:
     pytest.importorskip("mcp")
     from kerncap.mcp.server import _error, _result
 
-    for made in (_result(content, failed=False), _error(json.dumps(content, ensure_ascii=False))):
+    for made in (_result(content, failed=False), _error(json.dumps(content, ensure_ascii=False), 2)):
         assert json.loads(made.model_dump_json())
         text = made.content[0].text
         assert printable(text) == text
