@@ -73,9 +73,11 @@ def on(number, frame):
     os.write(1, b"got %d\\n" % number)  # it may interrupt the print below
     sys.exit(40)
 signal.signal({int(number)}, on)
+came, told = os.pipe()
+os.set_blocking(told, False)
+signal.set_wakeup_fd(told)  # one that comes just before the wait ends it too
 print("ready", flush=True)
-while True:
-    signal.pause()
+os.read(came, 1)
 """
     with run_aside(sys.executable, "-c", handler) as process:
         assert process.stdout is not None
