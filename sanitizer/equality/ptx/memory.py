@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -241,22 +241,26 @@ class BlockMemory:
             raise NotModelled("an access to shared memory between its elements")
         return offsets
 
+    def _cells(self, block: Ints, offsets: Ints, width: int) -> Iterator[tuple[Races, Ints]]:
+        """What is told of an access, if races are looked for; each block has cells of its own."""
+        if self._races is not None:
+            for cells in cells_of(offsets, width, self._cell):
+                yield self._races, cells + block * (self.shared.size // self._cell + 1)
+
     def load(
         self, within: tuple[int, int], block: Ints, addresses: Array, width: int, threads: Ints
     ) -> Value:
         offsets = self._places(within, addresses, width)
-        if self._races is not None:
-            for cells in cells_of(offsets, width, self._cell):
-                self._races.read(cells + block * (self.shared.size // self._cell + 1), threads)
+        for races, cells in self._cells(block, offsets, width):
+            races.read(cells, threads)
         return self.shared.load(block * self.shared.size + offsets, width)
 
     def _written(
         self, within: tuple[int, int], block: Ints, addresses: Array, width: int, threads: Ints
     ) -> Ints:
         offsets = self._places(within, addresses, width)
-        if self._races is not None:
-            for cells in cells_of(offsets, width, self._cell):
-                self._races.write(cells + block * (self.shared.size // self._cell + 1), threads)
+        for races, cells in self._cells(block, offsets, width):
+            races.write(cells, threads)
         return offsets
 
     def store(
@@ -277,9 +281,8 @@ class BlockMemory:
     ) -> None:  # fmt: skip
         """As in global memory."""
         offsets = self._places(within, addresses, width)
-        if self._races is not None:
-            for cells in cells_of(offsets, width, self._cell):
-                self._races.add(cells + block * (self.shared.size // self._cell + 1), threads)
+        for races, cells in self._cells(block, offsets, width):
+            races.add(cells, threads)
         if self._functions.setdefault(within, function) != function:
             raise NotModelled("atomics of two kinds, which leave something else in another order")
         places = block * self.shared.size + offsets
