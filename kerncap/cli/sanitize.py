@@ -166,10 +166,11 @@ def _sanitize(
     elif not paths:
         raise UsageError("sanitize: nothing to check; give a reproducer, a .ttir file, or -- and a program")
     elif any(path.suffix == ".ttir" for path in paths):
-        if len(paths) > 1:
+        path, *others = paths
+        if others:
             raise UsageError("sanitize: one .ttir file, or several reproducers; leave out the others")
         _check_options(_TTIR, given)
-        reports = _ttir(paths[0], options, given)
+        reports = _ttir(path, options, given)
     else:
         _check_options(_REPRODUCER, given)
         reports = [report for path in paths for report in _reproducer(path, options, given)]

@@ -148,8 +148,9 @@ class Sanitizing:
         return (yield from self._judged(item, "teardown"))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self._kept is not None and hasattr(session.config, "workeroutput"):
-            session.config.workeroutput[_SAID] = json.dumps(self.sarif())
+        output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)  # of a worker of xdist
+        if self._kept is not None and output is not None:
+            output[_SAID] = json.dumps(self.sarif())
 
     def sarif(self) -> dict[str, Any]:
         """What was found so far."""

@@ -50,4 +50,4 @@ def main(config: pytest.Config) -> int | None:
         return None
     from kerncap.testing.on_failure.watch import watch
 
-    return watch(config, Path(config.invocation_params.dir, config.getoption(FAILURES)))
+    return watch(config, config.invocation_params.dir / str(config.getoption(FAILURES)))

@@ -146,8 +146,10 @@ class OfOneTest:
 def tensors_of(excinfo: pytest.ExceptionInfo[BaseException]) -> list[Tensor]:
     """Storages of the tensors in the variables of a traceback's frames, outermost first; each once."""
     torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return []
     found: dict[int, Tensor] = {}
-    for entry in excinfo.traceback if torch is not None else ():
+    for entry in excinfo.traceback:
         named: set[str] = set()
         with contextlib.suppress(Exception):  # no source
             named.update(re.findall(r"[A-Za-z_]\w*", str(entry.statement)))

@@ -57,23 +57,24 @@ def _atomic(m: Machine, one: Instruction) -> None:
 def _combined(
     m: Machine, base: int, addresses: Array, word: str, type_: str, value: Value, width: int
 ) -> None:
-    compute: Callable[[Array, Array], Array]
     if value.kind == INTEGER:
         name = f"{word} of {type_}"
         operation = integers.OPERATIONS[word]
         mask = np.uint64((1 << 8 * width) - 1)
         value = replace(value, data=value.data & mask, base=None)
 
-        def compute(old: Array, new: Array) -> Array:
+        def of_integers(old: Array, new: Array) -> Array:
             return np.asarray(operation(type_, old, new) & mask)
 
+        compute: Callable[[Array, Array], Array] = of_integers
     else:
         name = _OF_FLOATS[word]
         m.floats.functions.add(name)
 
-        def compute(old: Array, new: Array) -> Array:
+        def of_floats(old: Array, new: Array) -> Array:
             return m.floats.numbers.apply(name, old, new)
 
+        compute = of_floats
     mine, threads = of_active(m.active, value), m.numbers[m.active]
     if base <= SHARED:
         m.shared.combine(m.range_of(base), m.block[m.active], addresses, name, compute, mine, width, threads)
