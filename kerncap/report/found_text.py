@@ -16,7 +16,7 @@ MOST_ROWS = 40
 
 
 def render(found: Iterable[Found], now_s: float) -> str:
-    """What each is of. Empty if there is none."""
+    """The table, with a line for those that are left out; empty without reproducers."""
     listed = iter(found)
     rows = [_row(each, now_s) for each in itertools.islice(listed, MOST_ROWS)]
     more = sum(1 for _ in listed)

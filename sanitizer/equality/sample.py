@@ -1,7 +1,7 @@
 """Some programs of two launches that are too large to run whole, with all that bears on what they store.
 
 What those programs store is what the whole launches store there, so a difference is one of the launches.
-That there is none says nothing of the other programs: a sample is never a proof.
+Equal stores say nothing about the other programs: a sample is never a proof.
 """
 
 from __future__ import annotations

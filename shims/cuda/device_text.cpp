@@ -12,8 +12,8 @@
 namespace kerncap::cuda {
 namespace {
 
-// vprintf's functions in the order of the PTX ISA manual: a format, and no values. A module that prints has
-// the driver make a ring for it, so it is none of the others.
+// vprintf's functions in the order of the PTX ISA manual: a format, and no values. The mark
+// is a module of its own, because the driver makes a ring for each module that prints.
 constexpr uint64_t mark_wait_ns = 20'000'000;  // it is late where the target's own work fills the device
 static_assert(printed::mark == 1, "as the string below");
 constexpr char mark_ptx[] = R"ptx(

@@ -32,7 +32,7 @@ _SEEDS = (2, 4)
 
 @dataclass
 class _Variants(Differential):
-    """Of a captured kernel that may give only so many NaN and infinities, if that is limited."""
+    """``nonfinite``: how many NaN and infinities the captured kernel may store; None for any number."""
 
     nonfinite: int | None = None
 

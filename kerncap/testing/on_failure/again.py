@@ -24,7 +24,7 @@ PASSED = "it passed when it ran again by itself"
 
 @dataclass(frozen=True)
 class Left:
-    """What a failed test leaves: reproducers, each with the reason that it is there; or why there is none."""
+    """What a failed test leaves: reproducers, and why each was kept; without any, ``reason`` says why."""
 
     test: str
     reproducers: Mapping[Path, str]

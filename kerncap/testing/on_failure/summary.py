@@ -14,7 +14,7 @@ from kerncap.testing.on_failure.again import Left
 
 
 def text(left: Left, folder: Path) -> str:
-    """A test, then a line for each reproducer, or the reason that there is none."""
+    """A test, then a line for each reproducer, or one that says why nothing was captured."""
     if not left.reproducers:
         return f"{left.test}: no reproducer: {left.reason}"
     lines = [left.test]

@@ -47,7 +47,7 @@ def text() -> str:
 def occurrence(pattern: Any) -> int:
     """A number for the outermost range within which ``--range`` matches, that no other one gets.
 
-    0 where there is none, or the shim knows it.
+    0 if none matches, or if the shim counts them.
     """
     shim = native.find(word.shim.cuda)
     if shim is not None and shim.ranges() is not None:

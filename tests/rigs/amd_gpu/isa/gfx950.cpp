@@ -42,7 +42,7 @@ void shift_and_pack(Wave& wave, const Instruction& in) {
   put(wave, in, 0, results, OtherHalf::kept);
 }
 
-// Not a number if one of them is none; -0 below +0.
+// NaN if either is NaN; -0 is less than +0.
 f32 minimum_of(f32 a, f32 b) {
   return a != a || b != b ? std::numeric_limits<f32>::quiet_NaN() : min_of(a, b);
 }

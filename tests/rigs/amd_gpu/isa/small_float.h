@@ -30,9 +30,9 @@ struct SmallFloat {
 
   static f32 decode(u32 code) { return table()[code & (2 * sign_bit - 1)]; }
 
-  // To nearest even, or stochastically: `random` (32 bits) is added below the last kept bit of a source that
-  // has so many bits of mantissa. What is too large, infinity included, becomes NaN or infinity where the
-  // format has one, and the largest number where it has not, or where `saturate`.
+  // To nearest even, or stochastically: `random` (32 bits) is added below the last kept bit of a source with
+  // `source_mantissa` bits of mantissa. Overflow, infinity included, gives NaN or infinity if the format has
+  // one, and the largest number if it has none or with `saturate`.
   static u32 encode(f64 value, bool saturate, const u32* random = nullptr, int source_mantissa = 23) {
     const u32 sign = std::signbit(value) ? sign_bit : 0;
     if (value != value) return nan(sign);
