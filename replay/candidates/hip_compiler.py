@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,8 +65,18 @@ class HipCompiler(Compiler):
                 reason = f"{self.tool.path} does not compile for {self.arch}: name one that does in HIPCC"
                 raise BackendUnavailable(what, reason)
             raise BuildError(f"{what} does not compile the candidate: {first_error(log)}", log)
-        read = [path for path in outside_files(rules, self.folder) if path not in self.places]
-        return Compiled(made.read_bytes(), log, read=tuple(read))
+        read = outside_files(rules, self.folder)
+        self._check_that_edits_count(read)
+        return Compiled(made.read_bytes(), log, read=tuple(path for path in read if path not in self.places))
+
+    def _check_that_edits_count(self, read: Sequence[str]) -> None:
+        """Where this machine's own copy of a library was compiled, the edited one wasn't."""
+        edited = {path: stored for path, stored in self.places.items() if stored in self.staged.edited}
+        if edited and edited.keys().isdisjoint((*read, self._input())):
+            raise BuildError(
+                f"{', '.join(edited.values())}: the compiler did not read the edited file; the unit includes "
+                f"{', '.join(edited)} no more, or finds another one in this machine's include folders"
+            )
 
     def _words(self) -> list[str]:
         originals = {stored: path for path, stored in self.places.items()}

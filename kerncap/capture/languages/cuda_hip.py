@@ -15,6 +15,7 @@ from kerncap.capture.source.native import (
     compile_commands,
     definitions,
     folder_search,
+    installed_library,
     layout,
     line_table,
     tool_info,
@@ -31,7 +32,7 @@ from kerncap.capture.source.native.locate import (
     beside_program,
     starts,
 )
-from kerncap.capture.source.native.unit import Unit, collect, read_source
+from kerncap.capture.source.native.unit import Unit, collect, is_external, read_source
 from kerncap.capture.source.request import FoundSource, SourceRequest
 from kerncap.errors import CaptureError
 from kerncap.format import kernel_names, schema
@@ -169,7 +170,7 @@ def _unit(
         entry = next((each.entries[main] for each in databases if main in each.entries), None)
         command = entry.command(request.tool) if entry is not None else fallback
         unit = collect(main, command.folders, command.forced, hints=hints)
-        if unit is None or place.path not in unit.files:
+        if unit is None or not _includes(unit, place.path):
             continue
         if entry is None:
             notes.append(
@@ -179,6 +180,13 @@ def _unit(
         return unit, command, entry.directory if entry is not None else None
     notes.append(f"no unit that includes {place.path} was found: it is compiled by itself")
     return collect(place.path, (), hints=hints), fallback, None
+
+
+def _includes(unit: Unit, kernel_file: str) -> bool:
+    """Whether the unit has the kernel's file; an installed one comes with its library."""
+    return kernel_file in unit.files or (
+        is_external(kernel_file) and installed_library.add_library(unit, kernel_file)
+    )
 
 
 def _mains(

@@ -15,9 +15,10 @@ from kerncap.format import Reproducer
 from kerncap.format.schema import Source
 from tests.integration.conftest import CommandLine
 
-from .conftest import Bench, Programs
+from .conftest import PROGRAMS, Bench, Programs
 
 UNIT, ONE, TWO, GAIN = "src/blend.hip", "src/one/shape.h", "src/two/shape.h", "include/gain.h"
+LIBRARY = PROGRAMS / "library"  # installed: a ROCm's include folder
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,8 @@ def project(shared_bench: Bench, programs: Programs, tmp_path_factory: pytest.Te
     folder = programs.project(tmp_path_factory.mktemp("sources") / "project", "blend")
     rig = shared_bench.rig
     words = ["--offload-arch=gfx90a", "--offload-arch=gfx906", "-g", "-O3", "-DOFFSET=0.5f", "-std=c++17"]
-    command = [rig.hipcc, *words, f"-I{folder}/include", "-c", str(folder / UNIT), "-o", "blend.o"]
+    folders = [f"-I{folder}/include", f"-I{LIBRARY}"]
+    command = [rig.hipcc, *words, *folders, "-c", str(folder / UNIT), "-o", "blend.o"]
     done = subprocess.run(
         command, cwd=folder, env={**os.environ, "HIP_PLATFORM": "amd"}, capture_output=True, text=True
     )
@@ -39,13 +41,19 @@ def project(shared_bench: Bench, programs: Programs, tmp_path_factory: pytest.Te
 
 
 @pytest.fixture(scope="module")
-def reproducer(shared_bench: Bench, project: Path) -> Iterator[Path]:
+def captured(shared_bench: Bench, project: Path) -> Iterator[dict[str, Path]]:
     """Captured once; afterwards the project is gone: a reproducer stands alone."""
-    run = shared_bench.capture("-k", "^blend$", "-o", "out-blend", program=(project / "blend",))
+    names = ("blend", "transform_kernel")
+    run = shared_bench.capture("-o", "out-blend", program=(project / "blend",), expect=len(names))
     gone = project.with_name("gone")
     project.rename(gone)
-    yield run.path
+    yield {manifest.kernel.name: path for path, manifest in run.manifests().items()}
     gone.rename(project)
+
+
+@pytest.fixture(scope="module")
+def reproducer(captured: dict[str, Path]) -> Path:
+    return captured["blend"]
 
 
 @pytest.fixture
@@ -113,6 +121,32 @@ def test_the_verdict_follows_the_edit(
     candidate = edited(reproducer, tmp_path / "mine", name, old, new)
     document = bench.judge(reproducer, "--candidate", candidate)
     assert document["result"] == verdict, document
+
+
+def test_a_kernel_template_of_an_installed_library(
+    bench: Bench, captured: dict[str, Path], tmp_path: Path
+) -> None:
+    """Its instance is compiled where the application made it, and the library's own header is edited."""
+    reproducer = captured["transform_kernel"]
+    source = source_of(reproducer)
+    header = source.file.path.removeprefix("source/")
+    assert header.endswith("library/inner/device/transform.hpp") and source.build is not None
+    assert source.build.unit.endswith(UNIT)
+    assert source.build.external == ("hip/hip_runtime.h", "outer/outer.hpp", "cstdio", "vector")
+    assert not any("/outer/" in stored for stored in source.build.headers.values())
+    wrong = edited(reproducer, tmp_path / "wrong", header, "f(in[i])", "in[i]")
+    assert bench.judge(reproducer, "--candidate", wrong)["result"] == "fail"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("new", ["f(in[i])", "f(in[i] + T(0))"], ids=["unedited", "same"])
+def test_a_right_edit_of_an_installed_library(
+    bench: Bench, captured: dict[str, Path], tmp_path: Path, new: str
+) -> None:
+    reproducer = captured["transform_kernel"]
+    header = source_of(reproducer).file.path.removeprefix("source/")
+    candidate = edited(reproducer, tmp_path / "mine", header, "f(in[i])", new)
+    assert bench.judge(reproducer, "--candidate", candidate)["result"] == "pass"
 
 
 @pytest.mark.long

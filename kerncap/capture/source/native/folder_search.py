@@ -85,9 +85,13 @@ class Index:
 
 
 def files_below(folder: str) -> Iterator[str]:
-    """Source files in a folder and below, in a fixed order; links to folders are not followed."""
+    """Source files in a folder and below, in a fixed order; links to folders are not followed.
+
+    The copies in reproducers are left out.
+    """
     for here, folders, names in os.walk(folder):
-        folders[:] = sorted(each for each in folders if each not in _LEFT_OUT_FOLDERS)
+        left_out = {*_LEFT_OUT_FOLDERS, "source"} if "manifest.json" in names else _LEFT_OUT_FOLDERS
+        folders[:] = sorted(each for each in folders if each not in left_out)
         for name in sorted(names):
             if name.endswith(SUFFIXES):
                 yield os.path.normpath(os.path.join(here, name))

@@ -12,7 +12,7 @@ from typing import Literal
 
 from kerncap import env
 from kerncap.capture.source.native.command_line import CommandLine, Form
-from kerncap.capture.source.native.unit import Unit, is_external
+from kerncap.capture.source.native.unit import Unit
 from kerncap.capture.source.request import FoundFile
 from kerncap.format import schema
 from kerncap.format.stored import path_problem
@@ -115,7 +115,7 @@ def include_folders(
         if folder == root or folder.startswith(root.rstrip("/") + "/"):
             mirror = place_of(folder, root) if folder != root else "."
             inside = mirror == "." or any(place.startswith(mirror + "/") for place in kept)
-            mirror = mirror if inside and not is_external(folder + "/x") else None
+            mirror = mirror if inside else None
         stored = None if mirror is None else "source" if mirror == "." else f"source/{mirror}"
         found.append(schema.IncludeFolder(path=env.hide_home(folder)[:_MAX_NAME], form=form, stored=stored))
     return tuple(found)

@@ -8,15 +8,20 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kerncap.capture.source.native import compile_commands, definitions, folder_search
+from kerncap.capture.source.native import (
+    compile_commands,
+    definitions,
+    folder_search,
+    installed_library,
+)
 from kerncap.capture.source.native.definitions import Definition
 from kerncap.capture.source.native.folder_search import Index, Place
 from kerncap.capture.source.native.line_table import LineTable
-from kerncap.capture.source.native.unit import read_source
+from kerncap.capture.source.native.unit import is_external, read_source
 from kerncap.capture.source.request import SourceRequest
 from kerncap.format.kernel_names import KernelName
 
@@ -98,6 +103,9 @@ class Locator:
             lines = {line for each, line in table.rows if each == path}
             macros = _macros_of(table)
             every = definitions.definitions(text, frozenset((self.kernel.base,)), macros)
+            if is_external(here) and every and not any(each.is_kernel for each in every):
+                macros |= _macros_in(installed_library.included_by(here, data))
+                every = definitions.definitions(text, frozenset((self.kernel.base,)), macros)
             inside = [each for each in every if any(each.first <= line <= each.last for line in lines)]
             best = definitions.matching(self.kernel, inside) or definitions.matching(self.kernel, every)
             if best:
@@ -159,10 +167,13 @@ class Locator:
 
 def _macros_of(table: LineTable) -> dict[str, definitions.Macro]:
     """Kernel-making macros of the unit's other files."""
+    return _macros_in(read_source(path) or b"" for path in table.files[:512])
+
+
+def _macros_in(texts: Iterable[bytes]) -> dict[str, definitions.Macro]:
     found: dict[str, definitions.Macro] = {}
-    for path in table.files[:512]:
-        data = read_source(path)
-        if data is not None and b"__global__" in data and b"define" in data:
+    for data in texts:
+        if b"__global__" in data and b"define" in data:
             found.update(definitions.kernel_macros(data.decode("utf-8", "replace")))
     return found
 

@@ -216,6 +216,24 @@ def test_line_tables_keep_the_original_paths(reproducer: Reproducer, project: Pa
     assert str(project / "src/two/gain.h") in table.files
 
 
+def test_an_edit_that_the_compiler_does_not_read_is_no_candidate(
+    project: Path, make: Make, hipcc: tools.Tool, tmp_path: Path
+) -> None:
+    """The header that the unit includes is this machine's, at another path than the application's."""
+
+    def elsewhere(source: schema.Source) -> schema.Source:
+        build = source.build
+        assert build is not None
+        headers = {path.replace("/one/", "/not_here/"): stored for path, stored in build.headers.items()}
+        return msgspec.structs.replace(source, build=msgspec.structs.replace(build, headers=headers))
+
+    found = sought(project, compiled(project, hipcc))
+    reproducer = make(found, KERNEL, DEMANGLED, change=elsewhere)
+    candidate = edited(reproducer, tmp_path / "mine", "one/gain.h", "2.0f", "3.0f")
+    with pytest.raises(BuildError, match="source/one/gain.h: the compiler did not read the edited file"):
+        compile_candidate(reproducer, candidate, ARCH, tmp_path)
+
+
 @first_of("gone", [True, False])
 def test_an_error_stands_at_the_line_of_the_edited_file(
     reproducer: Reproducer, project: Path, tmp_path: Path, gone: bool

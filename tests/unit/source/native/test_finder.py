@@ -11,7 +11,7 @@ import pytest
 
 from kerncap.capture.languages import SourceRequest, find, is_known
 from kerncap.capture.languages.vendor_libraries import vendor_library
-from kerncap.capture.source.native import compile_commands, unit
+from kerncap.capture.source.native import compile_commands, locate, unit
 from kerncap.format import schema
 from tests.unit.source.native.conftest import image
 
@@ -54,6 +54,40 @@ class TestLineTables:
         assert found.build.external == ("cstdio",)
         (origin,) = found.origins
         assert (origin.line, origin.lines, origin.original_file) == (3, 3, found.kernel_file)
+
+    def test_a_kernel_of_an_installed_library_comes_with_its_unit(self, tmp_path: Path) -> None:
+        """Reached through another library; a macro of a third header makes it a kernel."""
+        main = tmp_path / "app" / "main.cu"
+        installed = {
+            "crt/host_defines.h": "",  # a toolkit's
+            "outer/outer.hpp": "#include <inner/inner.hpp>\n",
+            "inner/inner.hpp": '#include "device/scale.hpp"\n#include <other.h>\n',
+            "inner/config.hpp": "#define INNER_KERNEL __global__\n",
+            "inner/device/scale.hpp": '#include "../config.hpp"\nnamespace x {\n'
+            + SCALE.replace("__global__", "INNER_KERNEL")
+            + "}\n",
+            "inner/unused.hpp": "",
+            "other.h": "",
+        }
+        include = tmp_path / "sdk" / "include"
+        files = {include / name: text for name, text in installed.items()}
+        files[main] = "#include <outer/outer.hpp>\n#include <cstdio>\n"
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        folders = [str(main.parent), str(include / "inner" / "device")]
+        cubin = image([NAMES[0]], folders, [("main.cu", 1), ("scale.hpp", 2)], [[(2, 3), (2, 4)]])
+
+        found = find(SourceRequest(*NAMES, cubin=cubin))
+        kernel_file = include / "inner" / "device" / "scale.hpp"
+        assert (found.kernel_file, found.kernel_line) == (str(kernel_file), 3), found.missing
+        build = found.build
+        assert build is not None and build.unit == "source/app/main.cu"
+        kept = {f"sdk/include/inner/{name}" for name in ("inner.hpp", "config.hpp", "device/scale.hpp")}
+        assert {file.path for file in found.files} == {"app/main.cu", *kept}
+        assert build.external == ("outer/outer.hpp", "cstdio")
+        (folder,) = build.include_dirs  # an edited header is found before the installed one
+        assert (folder.path, folder.stored) == (str(include), "source/sdk/include")
 
     def test_a_file_that_is_no_source_is_not_taken(self, tmp_path: Path) -> None:
         key = tmp_path / "id_rsa"
@@ -137,6 +171,16 @@ class TestByName:
         found = find(request)
         assert (found.kernel_file, found.kernel_line) == (str(main.parent / "x" / "impl.h"), 3)
         assert any("no line table proves" in note for note in found.notes)
+
+    def test_the_copies_in_reproducers_are_not_the_projects(self, tmp_path: Path) -> None:
+        for folder in (tmp_path, tmp_path / "kerncap-out" / "k-1" / "source"):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "k.cu").write_text('extern "C" __global__ void k(int *x) {}\n')
+        copy = SourceRequest("k", source_dirs=(tmp_path,))
+        assert "2 definitions" in (find(copy).missing or "")
+        locate._folder_index.cache_clear()
+        (tmp_path / "kerncap-out" / "k-1" / "manifest.json").write_text("{}")
+        assert find(copy).kernel_file == str(tmp_path / "k.cu")
 
     def test_two_that_fit_are_listed(self, tmp_path: Path) -> None:
         for name in ("a.cu", "b.cu"):

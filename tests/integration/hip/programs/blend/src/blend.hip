@@ -1,10 +1,12 @@
-// A project of several files: two headers of one base name, one from an include folder, options that matter.
+// A project of several files: two headers of one base name, one from an include folder, options that matter,
+// and a kernel of an installed library.
 #include "one/shape.h"
 #include "two/shape.h"
 
 #include <gain.h>
 
 #include <hip/hip_runtime.h>
+#include <outer/outer.hpp>
 
 #include <cstdio>
 #include <vector>
@@ -26,6 +28,7 @@ int main() {
   (void)hipMemcpy(x, host.data(), n * sizeof(float), hipMemcpyHostToDevice);
   (void)hipMemset(out, 0, n * sizeof(float));
   blend<float><<<(n + 63) / 64, 64>>>(x, out, n);
+  outer::triple(out, x, n);
   if (hipMemcpy(host.data(), out, n * sizeof(float), hipMemcpyDeviceToHost) != hipSuccess) return 1;
   std::printf("out[7] = %g\n", host[7]);
   return 0;

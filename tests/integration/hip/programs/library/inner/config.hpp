@@ -1,0 +1,2 @@
+#pragma once
+#define INNER_KERNEL __global__
