@@ -16,8 +16,10 @@ from kerncap.cli.several import of_each
 @click.command("export")
 @of_each
 @click.option(
-    "--as", "kind", required=True, type=click.Choice(["script", "cmake", "pytest"]),
-    help="script: a Python script (Triton). cmake: a CUDA or HIP project. pytest: one of these as a test.",
+    "--as", "kind", required=True,
+    type=click.Choice(["script", "cmake", "pytest", "kernelbench", "flashinfer-trace"]),
+    help="script: a Python script (Triton). cmake: a CUDA or HIP project. pytest: one of these as a test. "
+    "kernelbench, flashinfer-trace: a task for those who write kernels (Triton).",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=PATH, metavar="DIR",

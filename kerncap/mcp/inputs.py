@@ -193,8 +193,11 @@ class Unpack(Takes, frozen=True, kw_only=True):
 class Export(Takes, frozen=True, kw_only=True):
     repro: Repro
     kind: Annotated[
-        Literal["script", "cmake", "pytest"],
-        _says("A Python script (Triton); a CMake project in CUDA or HIP; a pytest file with one of the two."),
+        Literal["script", "cmake", "pytest", "kernelbench", "flashinfer-trace"],
+        _says(
+            "A Python script (Triton); a CMake project in CUDA or HIP; a pytest file with one of the two; "
+            "a task of KernelBench or FlashInfer Trace (Triton)."
+        ),
     ]
     output: Annotated[str | None, _says("A new folder, or FILE.py for a script.")] = None
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kerncap import scratch
 from kerncap.api.export.project import make_project
@@ -21,8 +21,8 @@ from kerncap.format.folder import is_range
 from kerncap.format.private import Finding
 from kerncap.whole_files import new_file, writing
 
-Kind = Literal["script", "cmake", "pytest"]
-KINDS: tuple[Kind, ...] = ("script", "cmake", "pytest")
+Kind = Literal["script", "cmake", "pytest", "kernelbench", "flashinfer-trace"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ def export(
     keep_private: Collection[str] = (),
     max_size: int | None = None,
 ) -> Exported:
-    """Write a project of the reproducer at ``path`` that runs its launch and judges it, without kerncap.
+    """Write a project of the reproducer at ``path`` that runs its launch and judges it, without kerncap,
+    or a task for those who write kernels.
 
     ``output`` is a folder that is not there yet (by default the reproducer's name and ``kind`` in the working
     directory), or for a script a .py file, which then holds its data. ``keep_private`` as for `pack`;

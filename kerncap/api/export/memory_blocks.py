@@ -68,7 +68,7 @@ class Contents:
             size = min(STEP, span.stop - start)
             after = self.read("post", span.region, start, size)
             flip = after ^ self.read("pre", span.region, start, size)
-            only = self._only_written(span.region, start, size)
+            only = self.only_written(span.region, start, size)
             if only is not None:
                 flip[only] = 0xFF
                 self.poisoned += int(only.sum())
@@ -98,8 +98,8 @@ class Contents:
             return None
         return self._write_set.mask(region, "written")
 
-    def _only_written(self, region: int, start: int, size: int) -> npt.NDArray[np.bool_] | None:
-        """Which of these bytes are written and not read before; None where that was not measured."""
+    def only_written(self, region: int, start: int, size: int) -> npt.NDArray[np.bool_] | None:
+        """Which of these bytes are written and not read before; None if that was not measured."""
         if region not in self._masks:
             written = self._written(region)
             if written is None or self._write_set is None:

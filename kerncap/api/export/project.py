@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kerncap.api.export.script import make_script
+from kerncap.api.export.tasks import write_flashinfer_trace, write_kernelbench
 from kerncap.api.export.templates import filled
 from kerncap.api.export.wording import facts, file_stem, title
 from kerncap.format import Reproducer
@@ -25,6 +26,13 @@ def make_project(kind: str, reproducer: Reproducer, folder: Path) -> Project:
         return _script(reproducer, folder)
     if kind == "cmake":
         return _cmake(reproducer, folder)
+    if kind == "kernelbench":
+        name, notes = write_kernelbench(reproducer, folder)
+        check = "python scripts/run_and_check.py ref_origin=local eval_mode=local backend=triton"
+        run = f"{check} ref_arch_src_path=@FOLDER@/{name} kernel_src_path=SOLUTION.py"
+        return Project((run,), notes)
+    if kind == "flashinfer-trace":
+        return Project(("flashinfer-bench run --local @FOLDER@",), write_flashinfer_trace(reproducer, folder))
     return _pytest(reproducer, folder)
 
 

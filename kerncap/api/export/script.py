@@ -138,12 +138,6 @@ def _text(
         f"        {quoted(argument.name)}: {values.of(argument.value, argument.name)},"
         for argument in manifest.arguments
     )
-    given = {argument.name for argument in manifest.arguments}
-    options = {
-        name: value
-        for name, value in manifest.launch.options.items()
-        if name not in given and name not in _NOT_OPTIONS and not isinstance(value, schema.NoneValue)
-    }
     oracle = manifest.oracle
     judge = "judge_compared"
     judged = "What it leaves there is compared with what the application had afterwards."
@@ -170,7 +164,7 @@ def _text(
         "SOURCE": source.text,
         "KERNEL": f"KERNEL = {source.entry}",
         "GRID": repr(tuple(manifest.launch.grid)),
-        "OPTIONS": values.mapping(options),
+        "OPTIONS": values.mapping(launch_options(manifest)),
         "ARGUMENTS": arguments,
         "TENSORS": "\n".join(tensors),
         "BLOCKS": "\n".join(blocks),
@@ -183,8 +177,8 @@ def _text(
         "DATA": _data_text(data, inline),
     }
     parts["IMPORTS"] = _imports(values, inline)
-    parts["TRITON_IMPORTS"] = _triton_imports(values, source)
-    parts["ALLOCATOR"] = _allocator(source)
+    parts["TRITON_IMPORTS"] = triton_imports(values, source)
+    parts["ALLOCATOR"] = allocator(source)
     renamed = _taken(source)
     parts["JUDGE"] = _renamed(filled(f"{judge}.py.in", {}).rstrip("\n"), renamed)
     for key in ("CONTENT", "KERNEL", "LINK", "POINTERS", "DATA", "TENSORS", "ALLOCATOR"):
@@ -208,6 +202,16 @@ _CONTENT = {
 }
 
 
+def launch_options(manifest: Manifest) -> dict[str, schema.Value]:
+    """What the launch passed to Triton besides the kernel's arguments: ``num_warps`` and its like."""
+    given = {argument.name for argument in manifest.arguments}
+    return {
+        name: value
+        for name, value in manifest.launch.options.items()
+        if name not in given and name not in _NOT_OPTIONS and not isinstance(value, schema.NoneValue)
+    }
+
+
 def _taken(source: KernelSource) -> list[str]:
     return [name for name in _OWN_NAMES if name in source.names]
 
@@ -226,14 +230,14 @@ def _imports(values: Expressions, inline: bool) -> str:
     return "\n".join(f"import {name}" for name in sorted(names))
 
 
-def _triton_imports(values: Expressions, source: KernelSource) -> str:
+def triton_imports(values: Expressions, source: KernelSource) -> str:
     lines = [] if "triton" in source.names else ["import triton"]
     if "TensorDescriptor" in values.imports:
         lines.append("from triton.tools.tensor_descriptor import TensorDescriptor")
     return "\n".join(lines) + "\n\n" if lines else ""
 
 
-def _allocator(source: KernelSource) -> str:
+def allocator(source: KernelSource) -> str:
     """Descriptors that a kernel makes for itself need memory."""
     if "make_tensor_descriptor" not in source.text:
         return ""
@@ -261,11 +265,11 @@ def _tensors(manifest: Manifest, layout: Layout, view_keys: list[str]) -> Iterat
         offset = view.offset - block.span.start
         key = view_keys[number]
         shape, strides = repr(tuple(view.shape)), repr(tuple(view.strides))
-        parts = (f"memory[{quoted(block.name)}]", str(offset), _dtype(view), shape, strides)
+        parts = (f"memory[{quoted(block.name)}]", str(offset), torch_dtype(view), shape, strides)
         yield f"        {quoted(key)}: tensor({', '.join(parts)}),"
 
 
-def _dtype(view: View) -> str:
+def torch_dtype(view: View) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", view.dtype):
         raise UsageError(f"{one_line(view.name)}: a script can't make its dtype {one_line(view.dtype)}")
     return f"torch.{view.dtype}"

@@ -61,8 +61,8 @@ def notes_on(reproducer: Reproducer) -> Iterator[str]:
         yield f"its self-check failed where it was captured: {one_line(checks.self_check.reason, 200)}"
     elif manifest.oracle.kind == "trusted" and (checks is None or checks.write_set is None):
         yield (
-            "which bytes the launch only writes was never measured, so none is poisoned: kerncap verify "
-            "measures it, then export again"
+            "which bytes the launch only writes was never measured; kerncap verify measures it, then export "
+            "again"
         )
 
 

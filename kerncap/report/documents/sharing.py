@@ -94,9 +94,10 @@ class ExportDocument(Document, frozen=True, kw_only=True):
 
     path: Annotated[Path | None, says("The folder or file; null if nothing was written.")]
     findings: Annotated[tuple[PrivatePlace, ...], says("Private data, with replacements.")]
-    kind: Annotated[Literal["script", "cmake", "pytest"] | UnsetType, says("Kind of the project.")] = (
-        msgspec.field(default=UNSET, name="as")
-    )
+    kind: Annotated[
+        Literal["script", "cmake", "pytest", "kernelbench", "flashinfer-trace"] | UnsetType,
+        says("Kind of the project."),
+    ] = msgspec.field(default=UNSET, name="as")
     written: bool | UnsetType = UNSET
     reason: Annotated[str | None | UnsetType, says("Why nothing was written.")] = UNSET
     size_bytes: Annotated[Bytes | UnsetType, says("Bytes of all files.")] = UNSET

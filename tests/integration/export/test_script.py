@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from kerncap.format import Reproducer, schema
 from tests.integration.conftest import CommandLine
+from tests.unit.replay.build import Launch
 
 from .bare import Bare
 from .conftest import ROOT, Capture, sample
@@ -102,6 +106,62 @@ def test_a_pytest_file(kerncap: CommandLine, captured: Capture, bare: Bare) -> N
     folder = export(kerncap, captured(sample("softmax")), "pytest", kerncap.folder / "tests")
     done = bare("-m", "pytest", "-q", "-p", "no:cacheprovider", folder, env=ON_CPU)
     assert done.status == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_tasks_give_the_applications_result(kerncap: CommandLine, captured: Capture, bare: Bare) -> None:
+    """Outputs that are allocated; and in place, with other dtypes and strides."""
+    softmax = captured(sample("softmax"))
+    gathered, after = gather_in_place()
+    made = gathered.seal(kerncap.folder)
+    with Reproducer.open(softmax) as opened:
+        view = next(one for one in opened.manifest.views if one.name == "out_ptr")
+        result = bytearray(64 * 100 * 4)
+        opened.read_into("post", view.region, view.offset, memoryview(result))
+    expected = {softmax: bytes(result), made: after.tobytes()}
+    words: list[str | Path] = []
+    for number, reproducer in enumerate(expected):
+        for kind in ("kernelbench", "flashinfer-trace"):
+            folder = export(kerncap, reproducer, kind, kerncap.folder / f"{kind}{number}")
+            task = next(folder.glob("*.py")) if kind == "kernelbench" else folder
+            words += [kind, task, folder / "result"]
+    assert "def forward(self, in_ptr):" in words[1].read_text()  # type: ignore[union-attr]
+    done = bare(HERE / "run_tasks.py", *words, env=ON_CPU)
+    assert done.status == 0, done.stderr
+    for result_file, bytes_there in zip(
+        words[2::3], [b for b in expected.values() for _ in "12"], strict=True
+    ):
+        assert Path(result_file).read_bytes() == bytes_there, result_file
+
+
+@pytest.mark.long
+def test_a_solution_is_a_candidate(kerncap: CommandLine, captured: Capture) -> None:
+    softmax = captured(sample("softmax"))
+    folder = export(kerncap, softmax, "flashinfer-trace", kerncap.folder / "traces")
+    [solution] = (folder / "solutions").rglob("*.json")
+    [source] = json.loads(solution.read_text())["sources"]
+    (kerncap.folder / "solution.py").write_text(source["content"])
+    done = kerncap("verify", softmax, "--candidate", "solution.py")
+    assert done.status == 0 and "sanitizer passed" in done.result_line, done.stdout + done.stderr
+
+
+def gather_in_place() -> tuple[Launch, np.ndarray]:
+    """``x[index] *= weights``, with every third of the weights, and what x is then."""
+    kernel = """
+@triton.jit
+def gather(x_ptr, index_ptr, weights_ptr, stride, N: tl.constexpr):
+    i = tl.arange(0, N)
+    at = tl.load(index_ptr + i)
+    tl.store(x_ptr + at, tl.load(x_ptr + at) * tl.load(weights_ptr + i * stride))
+"""
+    random = np.random.default_rng(3)
+    x, index = random.standard_normal(32).astype(np.float32), random.permutation(32)[:16].astype(np.int32)
+    weights = random.standard_normal(48).astype(np.float32)
+    after = x.copy()
+    after[index] *= weights[::3]
+    launch = Launch(kernel, "gather").tensor("x_ptr", x, after).tensor("index_ptr", index)
+    view = launch.view("weights_ptr", launch.region(weights), "float32", (16,), strides=(3,))
+    launch.argument("weights_ptr", schema.TensorValue(view=view)).argument("stride", 3).constexpr("N", 16)
+    return launch, after
 
 
 @pytest.mark.long

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kerncap.api.export import export
+from kerncap.api.export import Kind, export
 from kerncap.api.export.launch_header import quoted
 from kerncap.api.export.python_values import number
 from kerncap.api.export.wording import plain
@@ -134,3 +135,64 @@ def test_golden_native_projects(tmp_path: Path, version: str, image: str) -> Non
         assert "{4, {2}}" in header and "{2, {1}}" in header and "SHARED_BYTES = 49152" in header
     else:
         assert "WORK_ITEMS[3] = {1000, 2, 1}" in header and "PARAMETER_BYTES = 48" in header
+
+
+def test_a_task_is_a_function_of_its_tensors(tmp_path: Path) -> None:
+    made = export(add().seal(tmp_path), "kernelbench", tmp_path / "task")
+    text = (made.path / "add.py").read_text()
+    ast.parse(text)
+    assert "def run(x_ptr, y_ptr, out_ptr):" in text  # which bytes it only writes was never measured
+    assert (
+        "KERNEL[(4, 1, 1)](x_ptr=x_ptr, y_ptr=y_ptr, out_ptr=out_ptr, n=1000, BLOCK=256, **OPTIONS)" in text
+    )
+    assert made.run[0].endswith(f"ref_arch_src_path={made.path}/add.py kernel_src_path=SOLUTION.py")
+
+
+def two_outputs() -> Launch:
+    return add().tensor("copy_ptr", np.zeros(4, np.float32), np.ones(4, np.float32))
+
+
+def views_of_one_region() -> Launch:
+    launch = add()
+    region = launch.region(np.zeros(8, np.float32), np.ones(8, np.float32))
+    for name, offset in (("low", 0), ("high", 8)):
+        view = launch.view(name, region, "float32", (6,), offset=offset)
+        launch.argument(name, schema.TensorValue(view=view))
+    return launch
+
+
+def outside_of_tensors() -> Launch:
+    launch = add()
+    region = launch.region(np.zeros(8, np.float32), np.ones(8, np.float32))
+    view = launch.view("part", region, "float32", (4,), strides=(2,))
+    return launch.argument("part", schema.TensorValue(view=view))
+
+
+def unchanged() -> Launch:
+    return Launch(add().source, "add").tensor("x_ptr", np.zeros(4, np.float32))
+
+
+def suspect() -> Launch:
+    launch = add()
+    launch.oracle = schema.Oracle(kind="suspect", condition="nonfinite")
+    return launch
+
+
+@pytest.mark.parametrize(
+    ("launch", "kind", "reason"),
+    [
+        (two_outputs, "kernelbench", "writes out_ptr, copy_ptr, but KernelBench compares one"),
+        (views_of_one_region, "flashinfer-trace", "low is written and shares memory with high"),
+        (outside_of_tensors, "flashinfer-trace", "writes memory that no tensor argument shows"),
+        (unchanged, "kernelbench", "the launch changes no tensor"),
+        (suspect, "kernelbench", "its result is suspect, and a task asks for a right one"),
+        (lambda: add().tensor("odd", np.zeros(4, np.uint8)), "flashinfer-trace", "odd is of uint8"),
+        (lambda: add().argument("odd", schema.PointerValue(address=0x1234, dtype="float32")), "kernelbench",
+         "argument odd is a bare address"),
+        (lambda: add().argument("a b", 1), "kernelbench", "argument a b can't be passed by name"),
+    ],
+)  # fmt: skip
+def test_what_is_no_task(tmp_path: Path, launch: Callable[[], Launch], kind: Kind, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        export(launch().seal(tmp_path), kind, tmp_path / "task")
+    assert not (tmp_path / "task").exists()
