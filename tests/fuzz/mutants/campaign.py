@@ -2,7 +2,8 @@
 
 Captures kernels of the samples and of Liger-Kernel under Triton's interpreter, changes each source in one
 place, and asks verify and an independent judge. A mutant whose result is another one must FAIL, one that
-computes the same must not. What is done is kept in a journal: the same command goes on where it ended.
+computes the same must not. What is done is kept in a journal, FOLDER/SEED.jsonl: the same command goes on
+where it ended, on another machine too.
 """
 
 from __future__ import annotations
@@ -66,8 +67,13 @@ def chosen(path: Path, count: int, seed: int) -> list[tuple[int, Mutant]]:
 
     with Reproducer.open(path) as reproducer:
         every = list(enumerate(mutants(reproducer.source_text() or "")))
-    random.Random(f"{seed} {path.name.rpartition('-')[0]}").shuffle(every)
+    random.Random(f"{seed} {_kernel(path)}").shuffle(every)
     return every[:count]
+
+
+def _kernel(path: Path) -> str:
+    """The same for captures of one kernel: a journal goes on with those of another machine."""
+    return path.name.rpartition("-")[0]
 
 
 def judge_kernel(path: Path, *, count: int, seed: int, done: frozenset[tuple[str, int]]) -> list[list[Any]]:
@@ -81,7 +87,7 @@ def judge_kernel(path: Path, *, count: int, seed: int, done: frozenset[tuple[str
     from kerncap.replay.engine import CANDIDATE
 
     os.environ.update(_INTERPRETED)
-    wanted = [one for one in chosen(path, count, seed) if (path.name, one[0]) not in done]
+    wanted = [one for one in chosen(path, count, seed) if (_kernel(path), one[0]) not in done]
     if not wanted:
         return []
     [script] = (path.parents[1] / "scripts" / path.name).glob("*.py")
@@ -105,8 +111,8 @@ def judge_kernel(path: Path, *, count: int, seed: int, done: frozenset[tuple[str
             if word == EQUAL and "died with SIG" in result.verdict.summary:
                 word = _OUTSIDE if sanitizer_stage.stage(case).result == "fail" else word
             found.append(
-                [path.name, number, f"line {mutant.line}: {mutant.what}", word, result.verdict.answer.value,
-                 result.verdict.summary]
+                [_kernel(path), number, f"line {mutant.line}: {mutant.what}", word,
+                 result.verdict.answer.value, result.verdict.summary]
             )  # fmt: skip
     judge.close()
     return found

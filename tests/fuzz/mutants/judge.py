@@ -66,13 +66,13 @@ def _serve(pipe: Any, script: str) -> None:
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for as long as the process lives)
     module = _module(script, "exported")
     module.GUARD = _GUARD_BYTES
-    own = [_results(module, module.KERNEL, contents, {}) for contents in range(_CONTENTS)]
+    own = of_each_contents(module, module.KERNEL, {})
     while True:
         candidate, name, numbers = pipe.recv()
         try:
             kernel = getattr(_module(candidate, f"mutant_{os.path.basename(candidate)[:-3]}"), name)
-            expected = [_results(module, module.KERNEL, 0, numbers)] if numbers else own
-            pipe.send(_compared(module, kernel, expected, numbers))
+            expected = of_each_contents(module, module.KERNEL, numbers) if numbers else own
+            pipe.send(compared(module, kernel, expected, numbers))
         except Exception:
             pipe.send(ENDED)
 
@@ -84,6 +84,11 @@ def _module(path: str, name: str) -> Any:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def of_each_contents(module: Any, kernel: Any, numbers: dict[str, int]) -> list[list[list[Any]]]:
+    """What `compared` holds a mutant against: the results of the kernel, by contents and fill."""
+    return [_results(module, kernel, contents, numbers) for contents in range(_CONTENTS)]
 
 
 def _results(module: Any, kernel: Any, contents: int, numbers: dict[str, int]) -> list[list[Any]]:
@@ -98,8 +103,12 @@ def _results(module: Any, kernel: Any, contents: int, numbers: dict[str, int]) -
         after, flip = module.load("after"), module.load("flip")
         memory = {name: module.Block(name, after[name] ^ flip[name]) for name in module.BLOCKS}
         tensors = module.tensors(memory)
+        written = module.tensors({name: module.Block(name, after[name]) for name in module.BLOCKS})
         random = torch.Generator().manual_seed(contents)
-        for tensor in tensors.values():
+        for name, tensor in tensors.items():
+            # What an output holds before shows a store too many, even of what was there.
+            if contents and not tensor.dtype.is_floating_point and not torch.equal(tensor, written[name]):
+                tensor.bitwise_xor_(torch.ones((), dtype=tensor.dtype))
             if contents and tensor.dtype.is_floating_point:
                 values = torch.randn(tensor.shape, generator=random).to(tensor.dtype)
                 # Probabilities, gradients and logarithms: of the sign that the application's have.
@@ -115,7 +124,7 @@ def _results(module: Any, kernel: Any, contents: int, numbers: dict[str, int]) -
     return found
 
 
-def _compared(module: Any, kernel: Any, own: list[list[list[Any]]], numbers: dict[str, int]) -> str:
+def compared(module: Any, kernel: Any, own: list[list[list[Any]]], numbers: dict[str, int]) -> str:
     import torch
 
     alike = True
