@@ -12,6 +12,7 @@ venv=$PWD/build/gpu-venv
 scratch=${TMPDIR:-/tmp}/kerncap-gpu
 python=$(command -v "${PYTHON:-python3}") # before the new environment's own comes first on the path
 mkdir -p "$OUT" "$scratch"
+unset PYTHONDONTWRITEBYTECODE # each command would compile its modules again, as in no installation
 export PYTHONUNBUFFERED=1 PATH="$venv/bin:$PATH:/usr/local/cuda/bin"
 
 setup() {
