@@ -6,6 +6,8 @@ Without these options it costs the import of these files.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kerncap.testing import corpus, on_failure, sanitizing
@@ -27,6 +29,10 @@ def pytest_configure(config: pytest.Config) -> None:
     on_failure.configure(config)
     corpus.configure(config)
     sanitizing.configure(config)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return corpus.is_left_out(collection_path, config) or None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -117,6 +117,15 @@ def _candidates(config: pytest.Config) -> list[tuple[str, Path]]:
     return found
 
 
+def is_left_out(path: Path, config: pytest.Config) -> bool:
+    """Whether it is a reproducer that is not below a folder of ``--kerncap``.
+
+    Its sources are a stranger's, and one captured of a test has a file of the same name in it.
+    """
+    corpus = config.pluginmanager.get_plugin(NAME)
+    return _is_manifest(path / _MANIFEST) and not (isinstance(corpus, Corpus) and corpus.is_below(path))
+
+
 def refuse_conftests(config: pytest.Config) -> None:
     """Before pytest imports any: a reproducer's ``conftest.py`` is a stranger's.
 
@@ -155,13 +164,13 @@ class Corpus:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         # The manifest stands for its folder: pytest selects by file alone (`DIR/manifest.json::verify`).
-        if self._is_below(file_path) and (_is_manifest(file_path) or _is_packed(file_path)):
+        if self.is_below(file_path) and (_is_manifest(file_path) or _is_packed(file_path)):
             return ReproducerFile.from_parent(parent, path=file_path, **_named(file_path))
         return None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        if self._is_below(path) and _is_inside(path):
+        if self.is_below(path) and _is_inside(path):
             return ReproducerFolder.from_parent(parent, path=path, **_named(path))
         return None
 
@@ -169,7 +178,7 @@ class Corpus:
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Of a reproducer nothing but its manifest is looked at, least of all its sources."""
         folder = collection_path.parent
-        if collection_path.name != _MANIFEST and self._is_below(folder):
+        if collection_path.name != _MANIFEST and self.is_below(folder):
             return _is_inside(folder) or None
         return None
 
@@ -186,7 +195,7 @@ class Corpus:
             *(file for wanted, file in self.candidates if wanted == kernel),
         ]
 
-    def _is_below(self, path: Path) -> bool:
+    def is_below(self, path: Path) -> bool:
         return any(path == root or root in path.parents for root in self.roots)
 
 

@@ -19,10 +19,12 @@ import pytest
 
 FOLDER = "KERNCAP_PYTEST"  # the variable with the folder's path
 Kind = Literal["failed", "fault", "finding"]
-# What CUDA, HIP and torch say of a launch that faulted; the process goes on, each later call fails.
+# What drivers and frameworks say of a launch that faulted; the process goes on, each later call fails.
 _FAULT = re.compile(
     r"illegal (?:memory access|address|instruction)|misaligned address|device-side assert|"
-    r"unspecified launch failure|(?:CUDA|HIP)(?: driver)? error: (?!out of memory)"
+    r"unspecified launch failure|(?:CUDA|HIP)(?: driver)? error: (?!out of memory)|"
+    r"CUDA_ERROR_(?:ASSERT|HARDWARE_STACK_ERROR|ILLEGAL_\w+|INVALID_ADDRESS_SPACE|INVALID_PC|LAUNCH_FAILED|"
+    r"MISALIGNED_ADDRESS)"
 )
 _CRASHED = re.compile(r"^worker '[^']*' crashed while running ")  # xdist, of a test whose process ended
 _FINDING = re.compile(r"(?:Failed: )?kerncap sanitize:\n")

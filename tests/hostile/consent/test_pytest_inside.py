@@ -102,3 +102,13 @@ def test_what_is_planted_would_run(tmp_path: Path, mark: Path) -> None:
     plant(tmp_path / "corpus" / "test-plain", mark, "conftest.py")
     run(tmp_path, "--kerncap", "corpus")
     assert mark.exists()  # pytest's own rule, for what is no reproducer
+
+
+def test_without_the_option_a_reproducer_is_left_out(tmp_path: Path) -> None:
+    """One captured of a test, as of a failed one, has a file in it with the test's name."""
+    mark = tmp_path / "ran"
+    folder = tmp_path / "project" / "kerncap-failures" / "test_mine-1a2b3c4d"
+    plant(whole(folder) / "source" / "original", mark, "conftest.py", "test_mine.py")
+    (tmp_path / "project" / "test_mine.py").write_text("def test_mine(): pass\n")
+    said = run(tmp_path / "project")
+    assert "1 test collected" in said and not mark.exists(), said
