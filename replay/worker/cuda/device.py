@@ -71,6 +71,12 @@ class Device:
     def allocate(self, size: int) -> int:
         return int(self.driver.call("cuMemAlloc", max(1, size)))
 
+    def host_memory(self, size: int) -> int:
+        """Zeros in the host's memory that the device sees at the same address."""
+        address = int(self.driver.call("cuMemHostAlloc", size, 0))
+        host_bytes(address, size)[:] = 0
+        return address
+
     def free(self, address: int) -> None:
         self.driver.call("cuMemFree", address)
 

@@ -242,18 +242,24 @@ NEXT:
   ret;
 }
 
-// Keeps the device busy for that many nanoseconds: work that is queued meanwhile does not wait for the host.
-.visible .entry kerncap_hold(.param .u64 p_ns)
+// Keeps the device busy until *released reaches number, but no longer than that many nanoseconds: what is
+// queued meanwhile does not wait for the host.
+.visible .entry kerncap_hold(.param .u64 p_released, .param .u64 p_number, .param .u64 p_ns)
 {
   .reg .pred %p<3>;
-  .reg .b64 %d<6>;
-  ld.param.u64 %d1, [p_ns];
-  mov.u64 %d2, %globaltimer;
+  .reg .b64 %d<8>;
+  ld.param.u64 %d1, [p_released];
+  ld.param.u64 %d2, [p_number];
+  ld.param.u64 %d3, [p_ns];
+  mov.u64 %d4, %globaltimer;
 WAIT:
-  mov.u64 %d3, %globaltimer;
-  sub.u64 %d4, %d3, %d2;
-  setp.lt.u64 %p1, %d4, %d1;
-  @%p1 bra WAIT;
+  ld.volatile.global.u64 %d5, [%d1];
+  setp.ge.u64 %p1, %d5, %d2;
+  @%p1 ret;
+  mov.u64 %d6, %globaltimer;
+  sub.u64 %d7, %d6, %d4;
+  setp.lt.u64 %p2, %d7, %d3;
+  @%p2 bra WAIT;
   ret;
 }
 """

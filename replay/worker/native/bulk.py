@@ -5,13 +5,14 @@ Where it does not, the bytes come to the host and numpy does the same.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..common.host_bytes import Bytes
+from ..common.host_bytes import Bytes, host_bytes
 from ..common.poison import constants, words
 from ..cuda import driver as cu
 from ..cuda.device import Device
@@ -19,6 +20,7 @@ from ..cuda.memory_kernels import TEXT, THREADS
 
 CHUNK = 64 * 1024 * 1024  # bytes of a range that are worked on at once; a multiple of 64
 MAX_COUNTERS = 1024
+_LONGEST_HOLD_NS = 20_000_000
 
 
 class Bulk:
@@ -31,6 +33,9 @@ class Bulk:
         self.counters = device.allocate(8 * MAX_COUNTERS)
         if self._functions and not self._works():
             self._functions = {}
+        self._holds = 0
+        # The number of the last hold that may end.
+        self._released = device.host_memory(8) if self._functions else 0
 
     @property
     def on_device(self) -> bool:
@@ -121,10 +126,18 @@ class Bulk:
     def counts(self, number: int) -> list[int]:
         return [int(n) for n in self.device.download(self.counters, 8 * number).view(np.uint64)]
 
-    def hold(self, seconds: float) -> None:
-        """Queue: keep the device busy, where it can be."""
-        if self.on_device:
-            self._launch("hold", 1, 1, int(seconds * 1e9))
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """The device is kept busy, where it can be, while the host queues what then runs without gaps."""
+        if not self.on_device:
+            yield
+            return
+        self._holds += 1
+        self._launch("hold", 1, 1, self._released, self._holds, _LONGEST_HOLD_NS)
+        try:
+            yield
+        finally:
+            host_bytes(self._released, 8).view(np.uint64)[0] = self._holds
 
     # --- our kernels -------------------------------------------------------------------------------
 

@@ -14,10 +14,9 @@ from .bulk import MAX_COUNTERS, Bulk, pieces
 from .cuda_launcher import Launcher
 from .states import States
 
+_WARM_UP = 3
 _BATCH = 128  # replays between two looks at the clock
 _COUNTED = 64  # replays between two looks at what differs
-_HOLD_MARGIN = 1.5
-_LONGEST_HOLD_S = 20e-3
 _MOST_TIMES = 100_000
 
 Ranges = list[Range]
@@ -124,18 +123,21 @@ class Repeat:
         restore = Restore(self._device, self._states, launcher, state, ranges)
         deadline = time.monotonic() + limit_s
         variables.enter()
-        cost = self._host_cost(restore, deadline)
+        for _ in range(_WARM_UP):
+            restore.queue()
+            launcher.run()
+            self._device.finish(max(0.001, deadline - time.monotonic()))
         events = Events(self._device, min(n, _BATCH))
         times: list[float] = []
         begin = time.perf_counter()
         for start in range(0, n, _BATCH):
             pairs = events.pairs[: min(_BATCH, n - start)]
-            self._bulk.hold(min(cost * len(pairs) * _HOLD_MARGIN, _LONGEST_HOLD_S))
-            for first, last in pairs:
-                restore.queue()
-                events.record(first)
-                launcher.run()
-                events.record(last)
+            with self._bulk.held():
+                for first, last in pairs:
+                    restore.queue()
+                    events.record(first)
+                    launcher.run()
+                    events.record(last)
             self._device.finish(max(0.001, deadline - time.monotonic()))
             if len(times) < _MOST_TIMES:
                 times += [events.elapsed_ms(pair) for pair in pairs]
@@ -144,17 +146,6 @@ class Repeat:
         self._device.finish()
         events.close()
         return Replays(n, times_ms=times, seconds=took)
-
-    def _host_cost(self, restore: Restore, deadline: float) -> float:
-        """Seconds that the host needs to queue one replay, after a warm-up."""
-        cost = 0.0
-        for _ in range(3):
-            begin = time.perf_counter()
-            restore.queue()
-            self._launcher.run()
-            cost = time.perf_counter() - begin
-            self._device.finish(max(0.001, deadline - time.monotonic()))
-        return cost + 10e-6  # two events more
 
     # --- until one differs -------------------------------------------------------------------------
 

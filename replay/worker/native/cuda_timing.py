@@ -18,7 +18,6 @@ from .states import States
 _LAUNCHES = 20  # in one graph
 _GRAPHS = 15
 _COLD_RUNS = 30
-_HOLD_S = (100e-6, 20e-3)
 
 
 def timings(
@@ -53,7 +52,6 @@ def interleaved(
     deadline = time.monotonic() + limit_s
     restores = [Restore(device, states, launcher, "pre", ranges) for launcher in launchers]
     events = Events(device, len(launchers))
-    holds = [0.0] * len(launchers)
     times: list[list[float]] = [[] for _ in launchers]
     orders = [*[list(range(len(launchers)))] * 2, *turns(len(launchers), rounds)]
     for number, order in enumerate(orders):
@@ -61,14 +59,10 @@ def interleaved(
             launcher, pair = launchers[i], events.pairs[i]
             launcher.variables.enter()
             restores[i].queue()
-            if holds[i]:
-                bulk.hold(holds[i])
-            begin = time.perf_counter()
-            events.record(pair[0])
-            launcher.run()
-            events.record(pair[1])
-            cost = time.perf_counter() - begin
-            holds[i] = min(max(_HOLD_S[0], 2 * cost), _HOLD_S[1])
+            with bulk.held():
+                events.record(pair[0])
+                launcher.run()
+                events.record(pair[1])
             launcher.variables.leave()
         device.finish(max(0.001, deadline - time.monotonic()))
         if number > 1:
@@ -104,20 +98,18 @@ def _cold(device: Device, bulk: Bulk, launcher: Launcher, restore: Restore, dead
         return None
     fill = device.allocate(2 * size)
     device.zero(fill, 2 * size)
-    events, times, hold = Events(device, 1), [], _HOLD_S[0]
+    events, times = Events(device, 1), []
     pair = events.pairs[0]
     for number in range(_COLD_RUNS):
         restore.queue()
         if bulk.on_device:
             bulk.count(fill, fill + size, size, 0)
-            bulk.hold(hold)
         else:
             device.zero(fill, size)
-        begin = time.perf_counter()
-        events.record(pair[0])
-        launcher.run()
-        events.record(pair[1])
-        hold = min(max(_HOLD_S[0], 2 * (time.perf_counter() - begin)), _HOLD_S[1])
+        with bulk.held():
+            events.record(pair[0])
+            launcher.run()
+            events.record(pair[1])
         device.finish(max(0.001, deadline - time.monotonic()))
         if number > 1:
             times.append(events.elapsed_ms(pair))
