@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import click
 from kerncap import whole_files
 from kerncap.answer import Answer
 from kerncap.cli.number_types import COUNT, COUNT_OR_NONE, RATIO
-from kerncap.cli.paths import PATH, REPRO
+from kerncap.cli.paths import PATH
 from kerncap.cli.replay_options import replay_options
+from kerncap.cli.several import of_each
 from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError
 from kerncap.exit_status import exit_status
@@ -23,7 +25,7 @@ _STDOUT = Path("-")
 
 
 @click.command("replay")
-@click.argument("repro", type=REPRO, required=False)
+@functools.partial(of_each, required=False)
 @replay_options
 @strict_option
 @click.option(
@@ -80,12 +82,12 @@ _STDOUT = Path("-")
     help="With --limits: count with Nsight Compute; auto if it is installed and allowed.",
 )  # fmt: skip
 def command(
-    repro: Path | None, as_json: bool, edit: bool, watched: tuple[str, ...], stage: str,
+    reproducer: Path | None, as_json: bool, edit: bool, watched: tuple[str, ...], stage: str,
     copy_folder: Path | None, once: bool, apply_to: Path | None, compared: str | None,
     max_ratio: float | None, bisect: bool, limits: bool, ceilings: str | None, measure_again: bool,
     counters: str, only: int | None, until: int | None, **options: Any,
 ) -> int:  # fmt: skip
-    """Run the launch of REPRO without its application, and compare with the application's result.
+    """Run the launch of each REPRO without its application, and compare with the application's result.
 
     The launches of a range run in order, each on the memory that the launches before it left.
 
@@ -95,6 +97,7 @@ def command(
     """
     from kerncap.replay import nursery
 
+    repro = reproducer
     if repro is None:
         repro, watched, apply_to = _given_to_an_option(watched, apply_to)
     judging = edit or once or bool(watched)
@@ -138,7 +141,7 @@ def _given_to_an_option(
             return Path(each), (*watched[:number], _WORKING_COPY, *watched[number + 1 :]), apply_to
     if apply_to is not None and apply_to.is_dir():
         return apply_to, watched, _STDOUT
-    raise click.MissingParameter(param_hint="'REPRO'", param_type="argument")
+    raise click.MissingParameter(param_hint="'REPRO...'", param_type="argument")
 
 
 def _refuse_together(*asked: bool) -> None:

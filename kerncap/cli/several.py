@@ -12,20 +12,23 @@ import click
 from kerncap.cli.paths import REPRO
 
 Work = Callable[..., int]
-_OF_ONE = {"output": "--output", "as_json": "--json"}
+_OF_ONE = {
+    "output": "--output", "as_json": "--json", "edit": "--edit", "watched": "--watch", "once": "--once",
+    "copy_folder": "--copy", "apply_to": "--apply", "bisect": "--bisect",
+}  # fmt: skip
 
 
-def of_each(work: Work) -> Work:
+def of_each(work: Work, required: bool = True) -> Work:
     """The argument ``REPRO...``; ``work`` gets ``reproducer``, one after the other.
 
     What is wrong with one is said and stops no other; the exit status is the worst. What can't be for
-    several is refused.
+    several is refused. If it is not ``required``, ``work`` gets None without one.
     """
 
     @functools.wraps(work)
     def command(reproducers: tuple[Path, ...], **options: Any) -> int:
-        if len(reproducers) == 1:
-            return work(reproducer=reproducers[0], **options)
+        if len(reproducers) < 2:
+            return work(reproducer=next(iter(reproducers), None), **options)
         from kerncap import failure, log
         from kerncap.errors import UsageError
         from kerncap.exit_status import worst
@@ -44,4 +47,5 @@ def of_each(work: Work) -> Work:
                 statuses.append(explained.exit_status)
         return worst(statuses)
 
-    return click.argument("reproducers", type=REPRO, nargs=-1, required=True, metavar="REPRO...")(command)
+    argument = click.argument("reproducers", type=REPRO, nargs=-1, required=required, metavar="REPRO...")
+    return argument(command)

@@ -83,6 +83,18 @@ def test_several_on_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert sorted(path.name for path in folder.parent.glob("*.zip")) == ["scale-1111.zip", "sum-3333.zip"]
 
 
+def test_replay_takes_several(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They were not captured here, so each is refused, and the second is still asked about."""
+    assert main(["replay", "scale-11", "sum"]) == main(["replay", "sum"]) != 0
+    found = capsys.readouterr()
+    assert found.out == "kerncap-out/scale-1111:\n\nkerncap-out/rank0/sum-3333:\n"
+    assert found.err.count("--trust") >= 3
+    for option in ("--edit", "--watch", "--json"):
+        assert main(["replay", "scale-11", "sum", option]) == 2
+        assert f"{option}: for one reproducer, not for 2" in capsys.readouterr().err
+    assert main(["replay"]) == 2 and "missing argument 'REPRO...'" in capsys.readouterr().err
+
+
 def test_gc_removes_what_is_old_or_too_much(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     there = sorted(folder.rglob("manifest.json"))
     assert main(["gc", "--older-than", "24h"]) == 0
