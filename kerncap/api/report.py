@@ -65,6 +65,7 @@ def report(
     keep_private: Collection[str] = (),
     sanitize: bool = True,
     as_markdown: bool = False,
+    as_task: bool = False,
 ) -> Report:
     """Write the page of the reproducer or range at ``path``; all digests are checked on the way.
 
@@ -72,21 +73,24 @@ def report(
     is there is replaced. ``results``: files with what other commands print with ``--json`` (verify, replay,
     replay --limits, tune, sanitize, profile). ``sanitize``: where the reproducer has the kernel's TTIR and no
     document of the sanitizer is given, its answer is made here, which executes nothing. ``as_markdown``: a
-    text for an issue instead of the page. ``keep_private``: as
-    for `pack`. Raises `sharing.Private` if something private can't be taken out, FormatError, UsageError,
-    KerncapError.
+    text for an issue instead of the page; ``as_task``: one for who is to make the kernel faster.
+    ``keep_private``: as for `pack`. Raises `sharing.Private` if something private can't be taken out,
+    FormatError, UsageError, KerncapError.
     """
     path = Path(path)
     of_range = is_range(path)
     if of_range and results:
         raise UsageError("--with: for one launch; `kerncap slice` makes a reproducer of one")
     folder = path.resolve().name
-    if of_range and as_markdown:
-        raise UsageError("--md: for one launch; `kerncap slice` makes a reproducer of one")
-    target = beside(path, output, f"{folder}.{'md' if as_markdown else 'html'}")
-    if as_markdown and target.suffix.lower() != ".md":
-        raise UsageError(f"{target}: --md writes Markdown; give it a name that ends with .md")
-    if not as_markdown and target.suffix.lower() not in _SUFFIXES:
+    if as_markdown and as_task:
+        raise UsageError("--md, --task: one at a time; leave one out")
+    is_text = as_markdown or as_task
+    if of_range and is_text:
+        raise UsageError("--md, --task: for one launch; `kerncap slice` makes a reproducer of one")
+    target = beside(path, output, f"{folder}.{'md' if is_text else 'html'}")
+    if is_text and target.suffix.lower() != ".md":
+        raise UsageError(f"{target}: --md and --task write Markdown; give it a name that ends with .md")
+    if not is_text and target.suffix.lower() not in _SUFFIXES:
         raise UsageError(f"{target}: a report is an HTML page; give it a name that ends with .html")
     if of_range:
         return _range(path, target, folder, keep_private)
@@ -109,6 +113,9 @@ def report(
                 facts, material.results, reproducer.source_text(), f"{folder}.zip"
             )
             page = text.encode("utf-8", "replace")
+        elif as_task:
+            task = markdown.render_task(facts, material.results, reproducer.source_text(), folder)
+            page, left_out = task.encode("utf-8", "replace"), ()
         else:
             page = render(material)
             left_out = tuple(material.left_out)

@@ -17,7 +17,7 @@ from kerncap.cli.several import of_each
 @of_each
 @click.option(
     "-o", "--output", type=OUTPUT_FILE,
-    help="FILE.html, with --md FILE.md. Default: named after the folder.",
+    help="FILE.html, with --md or --task FILE.md. Default: named after the folder.",
 )  # fmt: skip
 @click.option(
     "--with", "results", multiple=True, metavar="FILE.json", type=PATH,
@@ -28,6 +28,10 @@ from kerncap.cli.several import of_each
 @click.option(
     "--md", "as_markdown", is_flag=True, help="Write Markdown for an issue, of at most 65,536 bytes."
 )
+@click.option(
+    "--task", "as_task", is_flag=True,
+    help="Write Markdown for a person or an agent who is to make the kernel faster; --with adds its limits.",
+)  # fmt: skip
 @click.option("--open", "opens", is_flag=True, help="Show the page in the browser.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(
@@ -37,6 +41,7 @@ def command(
     no_sanitize: bool,
     keep_private: tuple[str, ...],
     as_markdown: bool,
+    as_task: bool,
     opens: bool,
     as_json: bool,
 ) -> int:
@@ -57,12 +62,13 @@ def command(
             keep_private=keep_private,
             sanitize=not no_sanitize,
             as_markdown=as_markdown,
+            as_task=as_task,
         )
     for line in summary(made.findings):
         log.line(line)
     for what in made.left_out:
         log.line(f"not in the page: {what}")
-    tail = "" if as_markdown else "; open it in a browser, it needs no network"
+    tail = "" if as_markdown or as_task else "; open it in a browser, it needs no network"
     log.line(f"{made.path}: {log.size(made.size_bytes)}{tail}")
     if opens and not browser.show(Path(made.path).absolute().as_uri()):
         log.line("--open: no browser here; set BROWSER")

@@ -1,7 +1,8 @@
-"""A reproducer as Markdown for an issue, within GitHub's limit: what was launched and found, the source."""
+"""A reproducer as Markdown: for an issue, within GitHub's limit, or as the task to make it faster."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from kerncap.report import inspect_text
 
 MOST_BYTES = 65_536  # of an issue or a comment on GitHub: characters there, bytes here, which are no fewer
 _OWN_BYTES = 1_500  # headings, commands and fences
+_SUFFIXES = {"triton": "py", "cuda": "cu", "hip": "hip"}
 Document = dict[str, Any]
 
 
@@ -42,6 +44,43 @@ def render(
     if left_out:
         text += f"\nNot in this text: {'; '.join(left_out)}.\n"
     return text, tuple(left_out)
+
+
+def render_task(
+    facts: Document, results: Mapping[str, Sequence[Document]], source: str | None, folder: str
+) -> str:
+    """What one needs to make the kernel faster, and the command that judges. Nothing is cut.
+
+    ``folder``: the reproducer's name.
+    """
+    manifest = facts["manifest"]
+    name, language = _inline(manifest["kernel"]["name"]), manifest["kernel"]["language"]
+    file = f"candidate.{_SUFFIXES.get(language, 'py')}"
+    repro = shlex.quote(visible(folder))
+    commands = [
+        f"$ kerncap verify {repro} --candidate {file} --stages all",
+        f"$ kerncap replay {repro} --candidate {file} --limits",
+    ]
+    settings = (
+        "A line `# kerncap: BLOCK=256 num_warps=8` in it asks for another launch, with other constants.\n"
+    )
+    text = (
+        f"# Make {name} faster\n\n"
+        f"Write `{file}`: the kernel {name} with the same name and parameters, for the launch below.\n"
+        f"{settings if language == 'triton' else ''}\n"
+        f"{_fenced(chr(10).join(commands), 'console')}\n"
+        "The first command judges: PASS is right, FAIL is wrong, and UNDECIDED is neither, with the reason.\n"
+        "Its last stage compares the times. "
+        "The second, on a GPU, tells how far it is from the device's limits.\n"
+        f"\n## Launch\n\n{_fenced(printable(inspect_text.render(facts)), '')}"
+    )
+    if source is not None:
+        text += f"\n## Source\n\n{_fenced(printable(source), 'python' if language == 'triton' else '')}"
+    for kind, documents in results.items():
+        for document in documents:
+            body = printable(json.dumps(document, indent=1, ensure_ascii=False))
+            text += f"\n## Result of kerncap {kind}\n\n{_fenced(body, 'json')}"
+    return text
 
 
 def _said(document: Document) -> str:

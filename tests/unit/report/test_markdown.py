@@ -34,6 +34,22 @@ def test_one_reproducer_with_a_verdict(
     assert "a name that ends with .md" in capsys.readouterr().err
 
 
+def test_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    repro = GOLDEN / "v1.2"
+    kernel = inspect(repro)["manifest"]["kernel"]["name"]
+    timing = {"result": "pass", "kernel": kernel, "judged_by": "oracle", "summary": "```\n# big"}
+    (tmp_path / "verify.json").write_text(json.dumps(timing))
+    given = ["report", str(repro), "--task", "--no-sanitize"]
+    assert main([*given, "--with", "verify.json"]) == 0
+    text = (tmp_path / "v1.2.md").read_text()
+    assert text.startswith(f"# Make `{kernel}` faster\n") and f"\ndef {kernel}(" in text
+    assert "$ kerncap verify v1.2 --candidate candidate.py --stages all\n" in text
+    result = text.partition("## Result of kerncap replay\n\n````json\n")[2].partition("\n````\n")[0]
+    assert json.loads(result) == timing
+    assert main([*given, "--md"]) == 2 and "--md, --task: one at a time" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("letter", ["x", "é", "𝄞"])
 def test_it_fits_whatever_is_in_it(letter: str) -> None:
     facts = inspect(GOLDEN / "v1.2")
