@@ -46,6 +46,7 @@ from kerncap.result_line import result_line
     help=("Use a background process that stays for five minutes, so that the next verdict costs "
         "only its launches."),
 )  # fmt: skip
+@click.option("--progress", is_flag=True, help="Say on stderr which stage begins.")
 @click.option("--stop", is_flag=True, help="End the background processes of --resident, and do nothing else.")
 @click.option(
     "--launch", type=COUNT_OR_NONE, metavar="K",
@@ -60,7 +61,7 @@ from kerncap.result_line import result_line
 @click.pass_context
 def command(
     context: click.Context, /, repros: tuple[Path, ...], as_json: bool, stages: str | None, resident: bool,
-    stop: bool, launch: int | None, intermediates: tuple[str, ...], **options: Any,
+    stop: bool, launch: int | None, intermediates: tuple[str, ...], progress: bool, **options: Any,
 ) -> int:  # fmt: skip
     """Check the kernel of REPRO, or a candidate for it, against the application's result.
 
@@ -85,6 +86,8 @@ def command(
             return status
     if stages is None and options["hostile"]:
         stages = "all"
+    if progress:
+        options["reached"] = _say
     from kerncap.replay import nursery
 
     with nursery.ahead() if pool is None else contextlib.nullcontext() as begun:  # while the rest is loaded
@@ -95,6 +98,12 @@ def command(
         if intermediates:
             raise UsageError("--intermediate: for a range of launches; leave it out")
         return _judged(repros, options, stages, as_json, pool, begun)
+
+
+def _say(stage: str, number: int, count: int) -> None:
+    from kerncap import log
+
+    log.line(f"verify: {stage}, stage {number} of {count}")
 
 
 def _judged(

@@ -105,7 +105,14 @@ def _verify(given: inputs.Verify, context: Context) -> list[str]:
     if given.prove:
         options.append("--prove")
     options += ["--resident"] * context.resident
-    return ["verify", "--json", *_run_options(given, context), *options, _repro(given.repro, context)]
+    return [
+        "verify",
+        "--json",
+        "--progress",
+        *_run_options(given, context),
+        *options,
+        _repro(given.repro, context),
+    ]
 
 
 def _prove(given: inputs.Prove, context: Context) -> list[str]:

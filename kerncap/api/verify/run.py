@@ -76,18 +76,19 @@ def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
     """The result of smoke and the ``wanted`` stages, in an engine that may have judged others before."""
     if case.which == CANDIDATE and case.engine.choice.torch_free and "oracle" in wanted:
         _stage("shapes").begin_some_sizes(case)
-    smoke, judged_by, verdict = _smoke(case)
-    stages = [smoke]
     if case.options.stages == DEFAULT_STAGES and not (
         case.which == CANDIDATE and _stage("sanitizer").applies(case)
     ):
         wanted = [name for name in wanted if name != "sanitizer"]
+    case.options.reached("smoke", 1, 1 + len(wanted))
+    smoke, judged_by, verdict = _smoke(case)
+    stages = [smoke]
     if verdict is None:
         proved = _stage("sanitizer").begin(case) if "sanitizer" in wanted else None
         _measure(case, wanted)
-        stages += [
-            proved() if proved and name == "sanitizer" else _stage(name).stage(case) for name in wanted
-        ]
+        for number, name in enumerate(wanted, 2):
+            case.options.reached(name, number, 1 + len(wanted))
+            stages.append(proved() if proved and name == "sanitizer" else _stage(name).stage(case))
         judged_by, verdict = _overall(case, stages)
     verdict.notes = list(dict.fromkeys(verdict.notes))
     return _with_stages(outcome_result(case.engine, case.which, judged_by, verdict), stages)

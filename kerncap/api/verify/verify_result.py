@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -27,12 +28,14 @@ class VerifyOptions(ReplayOptions):
 
     ``stages`` are run in the order of `STAGES`; smoke always is, for without it there is nothing to judge.
     ``prove`` adds the proof that a candidate computes what the captured kernel does.
+    ``reached`` gets a stage's name before it begins, its number from 1, and how many there are.
     """
 
     reference: Path | None = None
     expect: Literal["finite"] | None = None
     stages: tuple[str, ...] = DEFAULT_STAGES
     prove: bool = False
+    reached: Callable[[str, int, int], None] = lambda _stage, _number, _count: None
 
     @property
     def torch_free(self) -> bool:

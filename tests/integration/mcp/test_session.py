@@ -11,16 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import pytest
 
+from kerncap.mcp import child
 from tests.integration import forked_commands
+from tests.unit.replay.build import add
 
 if TYPE_CHECKING:
     from mcp import Client
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 GOLDEN = Path(__file__).parents[2] / "golden"
-SLEEPER = "import os, time; open('pids', 'w').write(str(os.getpid())); time.sleep(600)"
+SLEEPER = """
+import os, time
+
+open("pids", "w").write(str(os.getpid()))
+print("up", flush=True)
+time.sleep(600)
+"""
 
 
 KERNCAP = (sys.executable, "-m", "kerncap")
@@ -106,13 +113,25 @@ def test_captures_verifies_and_sanitizes(tmp_path: Path) -> None:
     assert "softmax: 4 rows of 100 agree with torch (cpu)" in heard
 
 
+SPINS = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    for _ in range(10**12):
+        pass
+"""
+
+
 def test_the_rules(tmp_path: Path) -> None:
     """Trust, folders and time; what a call started ends with it."""
-    from mcp.shared.exceptions import MCPError
-
     stranger = tmp_path / "stranger"
     shutil.copytree(GOLDEN / "v1.3", stranger)
     (tmp_path / "sleep.py").write_text(SLEEPER)
+    (tmp_path / "spins.py").write_text(SPINS)
+    own = add().seal(tmp_path)
 
     async def steps(client: Client) -> None:
         told = await refused(client, "replay", repro="stranger")
@@ -122,17 +141,37 @@ def test_the_rules(tmp_path: Path) -> None:
         leading_out = await client.read_resource("kerncap://source/../../etc")
         assert "no reproducer" in leading_out.contents[0].text  # type: ignore[union-attr]
 
-        with pytest.raises(MCPError, match="timed out"):
-            await client.call_tool(
-                "capture", {"command": [sys.executable, "sleep.py"]}, read_timeout_seconds=4
-            )
+        sleeps = [sys.executable, "sleep.py"]
+        assert await given_up_at_the_first_progress(client, "capture", command=sleeps) == "up"
         await ended(tmp_path / "pids")
-        (tmp_path / "pids").unlink()
         late = await refused(client, "capture", command=[sys.executable, "sleep.py"], timeout_s=4)
         assert "not done after 4 s" in late
         await ended(tmp_path / "pids")
+        heard = await given_up_at_the_first_progress(client, "verify", repro=own.name, candidate="spins.py")
+        assert heard == "kerncap: verify: smoke, stage 1 of 8"
+        assert (await call(client, "inspect", repro=own.name))["digests"] == "verified"
 
     session(tmp_path, steps)
+
+
+async def given_up_at_the_first_progress(client: Client, name: str, **arguments: Any) -> str:
+    """The call is cancelled when the client hears of it; all that ran for it ends. What was heard."""
+    before = set(child._descendants(os.getpid()))
+    heard: list[str] = []
+    with anyio.CancelScope() as scope:
+
+        async def progress(_done: float, _total: float | None, message: str | None) -> None:
+            heard.append(message or "")
+            assert set(child._descendants(os.getpid())) - before
+            scope.cancel()
+
+        await client.call_tool(name, arguments, progress_callback=progress)
+    assert scope.cancelled_caught and heard
+    until = time.monotonic() + 200
+    while set(child._descendants(os.getpid())) - before:
+        assert time.monotonic() < until, "what the call started is still there"
+        await anyio.sleep(0.1)
+    return heard[0]
 
 
 def test_read_only(tmp_path: Path) -> None:
