@@ -43,16 +43,10 @@ void load_words(Wave& wave, const Instruction& in) {
       return;
     }
   }
-  if constexpr (requires(Lanes<u64> & from) { path.around(0, from); }) {
-    Lanes<u64> from;
+  if constexpr (requires(Lanes<u32> & from) { path.around(0, from); }) {
+    Lanes<u32> from;
     if (const u8* base = path.around(4 * words, from)) {
-      for (unsigned k = 0; k < words; k++) {
-        for (unsigned l = 0; l < lanes; l++) {
-          u32 value;
-          std::memcpy(&value, base + from[l] + 4 * k, sizeof value);
-          wave.vector[to + k][l] = value;
-        }
-      }
+      for (unsigned k = 0; k < words; k++) gather(base, from.lane, 4 * k, wave.vector[to + k]);
       return;
     }
   }

@@ -26,12 +26,7 @@ void with_carry(Table& table, std::initializer_list<std::string_view> mnemonics,
       Lanes<u32> room_a, room_b, results, carried;
       const u32* a = source<u32>(wave, in, 2, 0, room_a);
       const u32* b = source<u32>(wave, in, 3, 1, room_b);
-      const u64 carry_in = in.operand_count > 4 ? wave.get64(in.operand(4)) : 0;
-      constexpr Lanes<u32> zeros{};
-      Lanes<u32> ones;
-      for (unsigned l = 0; l < lanes; l++) ones[l] = 1;
-      copy_row(carried.lane, zeros.lane);
-      merge(carried.lane, ones.lane, carry_in);
+      spread(in.operand_count > 4 ? wave.get64(in.operand(4)) : 0, carried.lane);
       for (unsigned l = 0; l < lanes; l++) {
         const Sum sum = F{}(a[l], b[l], carried[l]);
         results[l] = sum.value;

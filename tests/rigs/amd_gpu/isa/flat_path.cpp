@@ -74,17 +74,17 @@ u8* FlatPath<space>::span(u32 bytes) {
 }
 
 template <Space space>
-const u8* FlatPath<space>::around(u32 bytes, Lanes<u64>& from) const {
+const u8* FlatPath<space>::around(u32 bytes, Lanes<u32>& from) const {
   if (space == Space::scratch || wave_.exec() != ~u64{0}) return nullptr;
   u64 lowest = address_[0], highest = address_[0];
   for (unsigned l = 0; l < lanes; l++) {
     lowest = address_[l] < lowest ? address_[l] : lowest;
     highest = address_[l] > highest ? address_[l] : highest;
   }
-  if (highest > ~u64{0} - bytes) return nullptr;
+  if (highest > ~u64{0} - bytes || highest - lowest > 0x7fffff00) return nullptr;
   const u8* found = wave_.reach.inside_one_if(lowest, highest - lowest + bytes, false);
   if (found) {
-    for (unsigned l = 0; l < lanes; l++) from[l] = address_[l] - lowest;
+    for (unsigned l = 0; l < lanes; l++) from[l] = low32(address_[l] - lowest);
   }
   return found;
 }

@@ -23,8 +23,8 @@ class FlatPath {
   // Only for all 64 lanes, side by side, in one writable mapping (reads of read-only memory go the other
   // way).
   u8* span(u32 bytes);
-  // Only for all 64 lanes in one mapping, wherever in it: where lane l reads is `from[l]` bytes behind this.
-  const u8* around(u32 bytes, Lanes<u64>& from) const;
+  // Only for all 64 lanes within 2 GiB of one mapping: where lane l reads is `from[l]` bytes behind this.
+  const u8* around(u32 bytes, Lanes<u32>& from) const;
 
  private:
   u8* aperture(unsigned lane, u32 bytes, bool write);

@@ -87,6 +87,53 @@ inline void copy_row(u32* to, const u32* from) {
     *reinterpret_cast<Eight*>(to + l) = *reinterpret_cast<const Eight*>(from + l);
 }
 
+// A word for each lane, from its own number of bytes behind `base`, below 2 GiB; `more` counts for all.
+inline void gather(const u8* base, const u32* from, u32 more, u32* to) {
+#if defined(__AVX512F__)
+  for (unsigned l = 0; l < lanes; l += 16) {
+    const __m512i at =
+        _mm512_add_epi32(_mm512_loadu_si512(from + l), _mm512_set1_epi32(static_cast<i32>(more)));
+    _mm512_storeu_si512(to + l, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, at, base, 1));
+  }
+#else
+  for (unsigned l = 0; l < lanes; l++) std::memcpy(to + l, base + (from[l] + more), 4);
+#endif
+}
+
+// The halves of words that begin at bit `shift`, as numbers.
+inline void halves_to_floats(const u32* words, unsigned shift, f32* to) {
+#if defined(__AVX512F__)
+  constexpr __mmask16 every = 0xffff;  // the plain forms draw a warning from GCC 12's own headers
+  const __m128i by = _mm_cvtsi32_si128(static_cast<int>(shift));
+  for (unsigned l = 0; l < lanes; l += 16) {
+    const __m512i halves = _mm512_maskz_srl_epi32(every, _mm512_loadu_si512(words + l), by);
+    _mm512_storeu_ps(to + l, _mm512_maskz_cvtph_ps(every, _mm512_maskz_cvtepi32_epi16(every, halves)));
+  }
+#else
+  for (unsigned l = 0; l < lanes; l++) to[l] = half_to_float(static_cast<u16>(words[l] >> shift));
+#endif
+}
+
+// The highest of all lanes. Explicit, as the compiler takes one after the other.
+inline u32 highest_of(const u32* values) {
+  Eight most = *reinterpret_cast<const Eight*>(values);
+  for (unsigned l = 8; l < lanes; l += 8) {
+    const Eight next = *reinterpret_cast<const Eight*>(values + l);
+    most = next > most ? next : most;
+  }
+  u32 highest = 0;
+  for (unsigned l = 0; l < 8; l++) highest = most[l] > highest ? most[l] : highest;
+  return highest;
+}
+
+// 1 in each lane of the mask, 0 in the others.
+inline void spread(u64 mask, u32* to) {
+  const Eight bits = {1, 2, 4, 8, 16, 32, 64, 128};
+  for (unsigned l = 0; l < lanes; l += 8)
+    *reinterpret_cast<Eight*>(to + l) =
+        reinterpret_cast<Eight>((bits & static_cast<u32>(mask >> l)) != 0) & 1;
+}
+
 inline void merge(u32* to, const u32* from, u64 mask) {
   if (mask == ~u64{0}) return copy_row(to, from);
   const Eight bits = {1, 2, 4, 8, 16, 32, 64, 128};

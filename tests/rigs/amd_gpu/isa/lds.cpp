@@ -22,15 +22,10 @@ class LdsPath {
     for (unsigned l = 0; l < lanes; l++) differs |= address_[l] ^ (address_[0] + bytes * l);
     return differs ? nullptr : wave_.lds + start;
   }
-  const u8* around(u32 bytes, Lanes<u64>& from) const {
+  const u8* around(u32 bytes, Lanes<u32>& from) const {
     if (wave_.exec() != ~u64{0}) return nullptr;
-    u32 highest = 0;
-    for (unsigned l = 0; l < lanes; l++) {
-      const u32 at = address_[l] + offset_;
-      from[l] = at;
-      highest = at > highest ? at : highest;
-    }
-    return u64{highest} + bytes > wave_.lds_bytes ? nullptr : wave_.lds;
+    for (unsigned l = 0; l < lanes; l++) from[l] = address_[l] + offset_;
+    return u64{highest_of(from.lane)} + bytes > wave_.lds_bytes ? nullptr : wave_.lds;
   }
 
  private:
@@ -49,37 +44,27 @@ u64 element_at(u32 address, unsigned elements) {
   return address + static_cast<u32>(elements * sizeof(T));
 }
 
-// Whether both elements of all lanes are in LDS.
-template <class T>
-bool are_inside(const Wave& wave, const u32* address, const unsigned (&offsets)[2]) {
-  u32 highest = 0;
-  for (const unsigned offset : offsets) {
-    for (unsigned l = 0; l < lanes; l++) {
-      const u32 at = address[l] + offset * static_cast<u32>(sizeof(T));
-      highest = at > highest ? at : highest;
-    }
-  }
-  return u64{highest} + sizeof(T) <= wave.lds_bytes;
-}
-
 // Two elements at offsets that count elements, or 64 of them (st64).
 template <class T, unsigned step>
 void read_two(Wave& wave, const Instruction& in) {
   constexpr unsigned words = sizeof(T) / 4;
   const Operand& to = in.operand(0);
   Lanes<u32> address;
-  std::memcpy(address.lane, wave.vector[in.operand(1).index], sizeof address);
-  const unsigned offsets[2] = {in.offset0 * step, in.offset1 * step};
-  if (wave.exec() == ~u64{0} && are_inside<T>(wave, address.lane, offsets)) {
-    // Locals, which nothing else points to: else the loop would not be vectorised.
-    const u8* lds = wave.lds;
-    for (unsigned k = 0; k < 2 * words; k++) {
-      const u32 more = offsets[k / words] * static_cast<u32>(sizeof(T)) + k % words * 4;
-      Lanes<u32> values;
-      for (unsigned l = 0; l < lanes; l++) std::memcpy(&values[l], lds + (address[l] + more), 4);
-      copy_row(wave.vector[to.index + k], values.lane);
+  copy_row(address.lane, wave.vector[in.operand(1).index]);
+  if (wave.exec() == ~u64{0}) {
+    const unsigned offsets[2] = {in.offset0 * step, in.offset1 * step};
+    Lanes<u32> from[2];
+    bool inside = true;
+    for (unsigned k = 0; k < 2; k++) {
+      const u32 more = offsets[k] * static_cast<u32>(sizeof(T));
+      for (unsigned l = 0; l < lanes; l++) from[k][l] = address[l] + more;
+      inside &= u64{highest_of(from[k].lane)} + sizeof(T) <= wave.lds_bytes;
     }
-    return;
+    if (inside) {
+      for (unsigned k = 0; k < 2 * words; k++)
+        gather(wave.lds, from[k / words].lane, k % words * 4, wave.vector[to.index + k]);
+      return;
+    }
   }
   for_active(wave, [&](unsigned l) {
     u32 values[2 * words];

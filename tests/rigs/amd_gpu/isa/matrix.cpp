@@ -64,15 +64,10 @@ void mfma(Wave& wave, const Instruction& in) {
       std::memcpy(product.b[k], moved, sizeof moved);
     }
   }
-  const Operand& addend = in.operand(3);
   const u16 to = in.operand(0).index;
-  const Sum same = addend.is_vector() ? Sum{} : uniform<Sum>(wave, addend);
   // C may overlap D in other registers than its own: it is read before anything is written.
   Sum sums[results][lanes];
-  for (unsigned r = 0; r < results; r++) {
-    for (unsigned l = 0; l < lanes; l++)
-      sums[r][l] = addend.is_vector() ? as<Sum>(wave.vector[addend.index + r][l]) : same;
-  }
+  read_addend(wave, in.operand(3), sums);
   for (unsigned r = 0; r < results; r++) {
     for (unsigned group = 0; group < lanes / side; group++)
       product.add_row(row_of<side>(r, group), in, &sums[r][group * side]);

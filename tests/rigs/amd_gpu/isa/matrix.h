@@ -61,7 +61,24 @@ void decode_elements(const Wave& wave, u16 first, typename Input::Sum (*each)[la
   for (unsigned k = 0; k < count; k++) {
     const u32* words = wave.vector[first + k / in_word];
     const unsigned shift = Input::bits * (k % in_word) % 32;
-    for (unsigned l = 0; l < lanes; l++) each[k][l] = Input::decode(words[l] >> shift);
+    if constexpr (std::is_same_v<Input, F16>) {
+      halves_to_floats(words, shift, each[k]);
+    } else {
+      for (unsigned l = 0; l < lanes; l++) each[k][l] = Input::decode(words[l] >> shift);
+    }
+  }
+}
+
+// C: registers, or one constant for all results.
+template <class Sum, unsigned results>
+void read_addend(const Wave& wave, const Operand& operand, Sum (&sums)[results][lanes]) {
+  if (operand.is_vector()) {
+    std::memcpy(sums, wave.vector[operand.index], sizeof sums);
+    return;
+  }
+  const Sum same = uniform<Sum>(wave, operand);
+  for (unsigned r = 0; r < results; r++) {
+    for (unsigned l = 0; l < lanes; l++) sums[r][l] = same;
   }
 }
 

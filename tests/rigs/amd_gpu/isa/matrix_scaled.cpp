@@ -71,13 +71,10 @@ void mfma(Wave& wave, const Instruction& in) {
   a.read(wave, in.operand(1).index, in.cbsz);
   b.read(wave, in.operand(2).index, in.blgp);
   if (scaled) a.read_scales(wave, in, 0), b.read_scales(wave, in, 1);
-  const Operand& addend = in.operand(3);
   const u16 to = in.operand(0).index;
   f32 sums[results][lanes];
+  read_addend(wave, in.operand(3), sums);
   for (unsigned r = 0; r < results; r++) {
-    const f32 same = addend.is_vector() ? 0 : uniform<f32>(wave, addend);
-    for (unsigned l = 0; l < lanes; l++)
-      sums[r][l] = addend.is_vector() ? as<f32>(wave.vector[addend.index + r][l]) : same;
     for (unsigned group = 0; group < lanes / side; group++) {
       const unsigned row = row_of<side>(r, group).row;
       f32* result = &sums[r][group * side];

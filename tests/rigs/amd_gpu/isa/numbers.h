@@ -50,22 +50,19 @@ inline u16 float_to_half(f32 value) {
   return as<u16>(static_cast<f16>(value));
 }
 
-// Rounds a double to f16 as one rounding of the exact value, where `value` is itself a rounded sum: `error`
-// is what the sum lost. Makes the double's last bit sticky (round to odd), which a second rounding then
-// respects.
-inline f16 round_once(f64 value, f64 error) {
-  u64 bits = as<u64>(value);
-  if (error != 0 && std::isfinite(value) && !(bits & 1)) {
-    // Away from zero if the lost part has the sum's sign, else towards it; the odd neighbour either way.
-    bits = (error > 0) == (value > 0) ? bits + 1 : bits - 1;
-  }
-  return static_cast<f16>(as<f64>(bits));
-}
-
+// The product of two f16 is exact in an f32. What the sum loses makes its last bit sticky (round to odd),
+// which the second rounding then respects.
 inline f16 fma_half(f16 a, f16 b, f16 c) {
-  const f64 product = static_cast<f64>(a) * static_cast<f64>(b), addend = static_cast<f64>(c);  // exact
-  const f64 sum = product + addend, part = sum - product;
-  return round_once(sum, std::isfinite(sum) ? (product - (sum - part)) + (addend - part) : 0.0);
+  const f32 product = static_cast<f32>(a) * static_cast<f32>(b), addend = static_cast<f32>(c);
+  const f32 sum = product + addend, part = sum - product;
+  const f32 lost = (product - (sum - part)) + (addend - part);
+  const u32 bits = as<u32>(sum);
+  // Not a number where the sum is none: no comparison holds. Away from zero if the lost part has the sum's
+  // sign, else towards it; the odd neighbour either way.
+  const u32 up = static_cast<u32>(lost > 0) ^ bits >> 31, down = static_cast<u32>(lost < 0) ^ bits >> 31;
+  const u32 inexact = static_cast<u32>(lost > 0) | static_cast<u32>(lost < 0);
+  const u32 even = ~bits & inexact & 1;
+  return static_cast<f16>(as<f32>(bits + (even & up) - (even & down)));
 }
 
 constexpr f32 bf16_to_float(u16 bits) {
