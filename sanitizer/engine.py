@@ -37,6 +37,7 @@ from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import MEMORY, Operation, memory_operations
 from kerncap.sanitizer.walk import Unsupported, walk
 from kerncap.sanitizer.walk.access import Access, Promise, Walked
+from kerncap.sanitizer.walk.symbols import symbols_of
 
 AccessCheck = Callable[[Analysis, Access], "Verdict | None"]
 # In the order in which a reader wants them: a wrap explains the access out of bounds that follows.
@@ -86,7 +87,7 @@ def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
         notes.extend(walked.notes)
         settled = _symbolic(analysis)
     else:
-        nothing = Walked(_programs(launch), (), (), ())
+        nothing = Walked(_programs(launch), (), (), (), symbols_of(launch, function))
         analysis = Analysis(launch, module, function, nothing, solver, options)
         settled = _unfollowed(analysis, notes[-1])
     settled = _without_unused(analysis, _evaluate(analysis, settled, notes))

@@ -62,6 +62,9 @@ class Finding:
     unwritten: bool = False  # reads memory that nobody wrote
     note: Note | None = None  # worth saying, and no finding
     python_stack: tuple[tuple[str, int, str], ...] = ()
+    # Of a check for all sizes: those of the witness, and whether it is shown that none smaller have one.
+    sizes: tuple[tuple[str, int], ...] = ()
+    smallest: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,15 @@ class Settled:
 
 
 @dataclass(frozen=True)
+class ForAll:
+    """What a check for all sizes is about: ``sizes`` as intervals, the grid over them, what is assumed."""
+
+    sizes: Mapping[str, str]
+    grid: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class LaunchReport:
     """Everything about one launch. ``unproven`` of the launch as a whole stands in ``notes``."""
 
@@ -157,6 +169,12 @@ class LaunchReport:
     repeats: int = 0  # launches after this one that are the same in everything that was looked at
     needs_bytes: int = 0  # that would be enough for the contents that the limit of memory left out
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)  # texts by TTIR's file names
+    for_all: ForAll | None = None  # all sizes at once; ``grid`` is then that of the least
+
+    @property
+    def grid_text(self) -> str:
+        """``8, 1, 1``; over sizes, ``cdiv(n, 1024)``."""
+        return ", ".join(map(str, self.grid) if self.for_all is None else self.for_all.grid)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,39 @@ def compile_source(
     necessary. Raises UsageError unless it is trusted or nothing of it is compiled, BackendUnavailable without
     a source, without Triton, or where it does not compile.
     """
+    answer = _compile(reproducer, target, why, trusted, python, instead, program, None)[0]
+    if "ttir" not in answer:
+        raise BackendUnavailable("TTIR", f"{reproducer.path}: {answer['error']}")
+    return answer["ttir"]
+
+
+def compile_each(
+    reproducer: Reproducer,
+    target: str,
+    why: str,
+    numbers: Sequence[Mapping[str, int]],
+    *,
+    trusted: bool = False,
+    python: str | None = None,
+    program: Program = worker_process.program,
+) -> list[dict[str, str]]:
+    """As `compile_source`, for each of several sets of integers in place of the captured arguments.
+
+    Each gives ``ttir``, or an ``error`` if it does not compile.
+    """
+    return _compile(reproducer, target, why, trusted, python, None, program, numbers)
+
+
+def _compile(
+    reproducer: Reproducer,
+    target: str,
+    why: str,
+    trusted: bool,
+    python: str | None,
+    instead: Instead | None,
+    program: Program,
+    numbers: Sequence[Mapping[str, int]] | None,
+) -> list[dict[str, str]]:
     manifest, source = reproducer.manifest, reproducer.manifest.source
     if source is None or source.language != "python":
         reason = f"{reproducer.path}: {why}, and it has no Python source to compile"
@@ -85,11 +118,19 @@ def compile_source(
         module = folder / "kernel.py"
         module.write_text(text, encoding="utf-8")
         job = job_of(manifest, source.entry, module, target, folder / "result.json")
+        if numbers is not None:
+            job["numbers"] = [dict(each) for each in numbers]
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         answer = run_compiler(program, compiler, folder, target, str(reproducer.path.resolve()))
-    if "ttir" not in answer:
+    each = [answer] if numbers is None else answer.get("each")
+    if not isinstance(each, list) or len(each) != (1 if numbers is None else len(numbers)):
         raise BackendUnavailable("TTIR", f"{reproducer.path}: {one_line(str(answer.get('error')))}")
-    return with_original_places(str(answer["ttir"]), str(module), source)
+    return [
+        {"ttir": with_original_places(str(one["ttir"]), str(module), source)}
+        if "ttir" in one
+        else {"error": one_line(str(one.get("error")))}
+        for one in each
+    ]
 
 
 def job_of(manifest: schema.Manifest, entry: str, module: Path, target: str, result: Path) -> dict[str, Any]:

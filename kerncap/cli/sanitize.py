@@ -45,10 +45,17 @@ class _Command(click.Command):
     "--bounds", type=click.Choice(["view", "storage", "allocation"]), default="storage", show_default=True,
     help="Memory that an access must stay inside.",
 )  # fmt: skip
-@click.option("--grid", metavar="X[,Y[,Z]]", help="Grid, for a .ttir file.")
+@click.option(
+    "--for-all", "for_all", metavar="STATED", multiple=True,
+    help="Check out of bounds and overflow for all sizes: n=1..8192, stride=n, idx=0..n-1. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--grid", metavar="X[,Y[,Z]]",
+    help="Grid, for a .ttir file; with --for-all arithmetic over the sizes: cdiv(n,1024).",
+)  # fmt: skip
 @click.option(
     "--arg", "arguments", metavar="NAME=VALUE", multiple=True,
-    help="Argument, for a .ttir file: x=f32[1024,64], n=1000, p=null. Repeatable.",
+    help="Argument, for a .ttir file: x=f32[1024,64], n=1000, p=null; with --for-all x=f32[M,K]. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--target", metavar="T",
@@ -226,11 +233,20 @@ def _ttir(path: Path, options: Any, given: dict[str, Any]) -> Sequence[LaunchRep
 
     if given["grid"] is None:
         raise UsageError(f"{path}: a .ttir file needs --grid, and --arg for each of its parameters")
+    arguments = _arguments(given)
+    if given["for_all"]:
+        from kerncap.api.sanitize.all_sizes import sanitize_ttir_for_all
+
+        return sanitize_ttir_for_all(path, given["for_all"], given["grid"], arguments, options)
     try:
         grid = [int(n) for n in given["grid"].split(",")]
     except ValueError:
         raise UsageError(f"--grid {given['grid']}: one to three numbers, as in 8 or 8,4,1") from None
-    arguments = {}
+    return sanitize_ttir(path, grid, arguments, options)
+
+
+def _arguments(given: dict[str, Any]) -> dict[str, str]:
+    arguments: dict[str, str] = {}
     for text in given["arguments"]:
         name, equals, value = text.partition("=")
         if not equals or not name:
@@ -238,7 +254,7 @@ def _ttir(path: Path, options: Any, given: dict[str, Any]) -> Sequence[LaunchRep
         if name in arguments:
             raise UsageError(f"--arg {text}: {name} has a value already; give each argument once")
         arguments[name] = value
-    return sanitize_ttir(path, grid, arguments, options)
+    return arguments
 
 
 def _reproducer(path: Path, options: Any, given: dict[str, Any]) -> Sequence[LaunchReport]:
@@ -246,17 +262,27 @@ def _reproducer(path: Path, options: Any, given: dict[str, Any]) -> Sequence[Lau
     from kerncap.api.sanitize.launch_range import sanitize_range
     from kerncap.format.folder import is_range
 
+    how = {"target": given["target"], "trusted": given["trust"], "python": given["python"]}
+    if given["for_all"]:
+        from kerncap.api.sanitize.all_sizes import sanitize_reproducer_for_all
+
+        arguments = _arguments(given)
+        return sanitize_reproducer_for_all(path, given["for_all"], given["grid"], arguments, options, **how)
+    if given["grid"] is not None or given["arguments"]:
+        raise UsageError(f"{path}: --grid and --arg go with a .ttir file or with --for-all; leave them out")
     judge = sanitize_range if is_range(path) else sanitize_reproducer
-    return judge(path, options, target=given["target"], trusted=given["trust"], python=given["python"])
+    return judge(path, options, **how)
 
 
 # Where each option applies; elsewhere it is refused instead of ignored.
 _PROGRAM, _REPRODUCER, _TTIR = "-- and a program", "a reproducer", "a .ttir file"
 _OF = {
-    "grid": (_TTIR,), "arguments": (_TTIR,), "one_config": (_PROGRAM,), "trust": (_REPRODUCER,),
-    "python": (_REPRODUCER,), "target": (_PROGRAM, _REPRODUCER),
+    "for_all": (_TTIR, _REPRODUCER),
+    "grid": (_TTIR, _REPRODUCER), "arguments": (_TTIR, _REPRODUCER),
+    "one_config": (_PROGRAM,), "target": (_PROGRAM, _REPRODUCER),
+    "trust": (_REPRODUCER,), "python": (_REPRODUCER,),
 }  # fmt: skip
-_SPELLED = {"arguments": "--arg", "one_config": "--one-config"}
+_SPELLED = {"for_all": "--for-all", "arguments": "--arg", "one_config": "--one-config"}
 
 
 def _check_options(what: str, given: dict[str, Any]) -> None:

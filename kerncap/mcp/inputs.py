@@ -130,6 +130,14 @@ class Sanitize(Takes, frozen=True, kw_only=True):
         str | None, _says("SARIF of an earlier run: findings in it are known, and only new ones fail.")
     ] = None
 
+    for_all: Annotated[
+        tuple[str, ...], _says("For all sizes: n=1..8192, stride=n, idx=0..n-1. Checks oob and overflow.")
+    ] = ()
+    grid: Annotated[str | None, _says("With for_all: the grid over the sizes, as in cdiv(n,1024).")] = None
+    arguments: Annotated[
+        tuple[str, ...], _says("With for_all: shapes that don't follow from the capture, as in x=f32[M,K].")
+    ] = ()
+
 
 class SanitizeProgram(Takes, frozen=True, kw_only=True):
     command: Command

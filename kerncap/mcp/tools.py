@@ -126,7 +126,11 @@ def _prove(given: inputs.Prove, context: Context) -> list[str]:
 
 def _sanitize(given: inputs.Sanitize, context: Context) -> list[str]:
     baseline = _file(given.baseline, "baseline", context)
-    options = _options(check=given.checks, bounds=given.bounds, baseline=baseline, python=context.python)
+    options = _options(
+        check=given.checks, bounds=given.bounds, baseline=baseline, grid=given.grid, python=context.python
+    )
+    options += [f"--for-all={one}" for one in given.for_all]
+    options += [f"--arg={one}" for one in given.arguments]
     return ["sanitize", "--json", *options, _repro(given.repro, context)]
 
 

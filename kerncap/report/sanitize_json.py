@@ -53,6 +53,9 @@ def _launch(report: LaunchReport) -> dict[str, Any]:
     return {
         "kernel": report.kernel,
         "grid": list(report.grid),
+        "for_all": None
+        if (stated := report.for_all) is None
+        else {"intervals": dict(stated.sizes), "grid": list(stated.grid), "assumed": list(stated.assumed)},
         "result": counts.answer.value,
         "label": report.label,
         "configuration": dict(report.configuration),
@@ -93,6 +96,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "mask_expression": finding.mask_expression,
         "suggestion": finding.suggestion,
         "for_these_contents": finding.contents,
+        "at": dict(finding.sizes),
+        "smallest": finding.smallest,
         "other": None
         if other is None
         else {"access": other.access, **_place(other.location), **_witness(other.place)},

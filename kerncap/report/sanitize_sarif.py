@@ -69,9 +69,8 @@ def _is_absent(result: dict[str, Any]) -> bool:
 
 def _result(report: LaunchReport, cause: Cause, fingerprint: str) -> dict[str, Any]:
     finding = cause.finding
-    grid = ", ".join(str(n) for n in report.grid)
     level = "note" if finding.note else "error"
-    text = f"{report.kernel}[{grid}]: {finding.message}"
+    text = f"{report.kernel}[{report.grid_text}]: {finding.message}"
     result = _of_rule(finding.check, level, text, _locations(finding.location), fingerprint)
     result["occurrenceCount"] = cause.launch_count
     result["properties"] = {
@@ -110,8 +109,7 @@ def _unproven(reports: Sequence[LaunchReport]) -> list[dict[str, Any]]:
     found = [(group[0], entry) for (_, entry), group in grouped.items()]
     results = []
     for (report, entry), one, group in zip(found, of_unproven(found), grouped.values(), strict=True):
-        grid = ", ".join(str(n) for n in report.grid)
-        text = f"{report.kernel}[{grid}]: unproven: {entry.reason}"
+        text = f"{report.kernel}[{report.grid_text}]: unproven: {entry.reason}"
         # The only level that goes with a kind other than "fail" (3.27.10).
         result = _of_rule(entry.check, "none", text, _locations(entry.location), one)
         result["kind"] = "open"

@@ -124,6 +124,8 @@ def _launch(
     findings = f"{_number(counts.findings, 'finding', 'findings')}; " if counts.findings else ""
     yield f"{_headline(report)}: {findings}{_settled(counts)}"
     yield from (f"  note: {one_line(note)}" for note in report.notes)
+    if report.for_all is not None:
+        yield f"  assumed: {one_line('; '.join(report.for_all.assumed))}"
     for cause in causes[:_SHOWN_FINDINGS]:
         yield ""
         yield from finding_lines(report, cause.finding, _facts_of(cause, alone))
@@ -192,8 +194,10 @@ def _limited(lines: list[str], limit: int, what: str) -> Iterator[str]:
 
 
 def _headline(report: LaunchReport) -> str:
-    grid = ", ".join(str(n) for n in report.grid)
-    text = f"{one_line(report.kernel)}[{grid}]"
+    text = f"{one_line(report.kernel)}[{one_line(report.grid_text)}]"
+    if report.for_all is not None:
+        sizes = (f"{name} in {interval}" for name, interval in report.for_all.sizes.items())
+        text += f" for all {one_line(', '.join(sizes))}"
     if report.label:
         text += f" ({one_line(report.label)})"
     if report.repeats:

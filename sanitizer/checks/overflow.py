@@ -73,7 +73,7 @@ class _Question:
         offset, mask = self.target.offset_bytes, self.access.mask
         ideal, folded = exact_offset(self.analysis, self.access, self.target)
         steering = wraps_that_matter(offset)
-        letting = [node for node in wraps_that_matter(mask) if _is_offset(node, offset)]
+        letting = [node for node in wraps_that_matter(mask) if is_offset(node, offset)]
         proof = Proved("interval")
         if folded or self._some_leave(steering):
             verdict = self._decide(ne(ideal, offset), steering, folded)
@@ -202,7 +202,7 @@ def _reached(e: Expr) -> Sequence[Expr]:
     return [node for node in nodes_of((e,)) if node in wanted]
 
 
-def _is_offset(node: Expr, offset: Expr) -> bool:
+def is_offset(node: Expr, offset: Expr) -> bool:
     """Whether a wrap in the mask is of what the address steps by, not some random number beside it.
 
     It is where the address (without wraps) is a multiple of it plus something of other variables.

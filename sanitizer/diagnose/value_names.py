@@ -195,21 +195,14 @@ def leaf(analysis: Analysis, access: Access, value: Value, lane: Lane) -> Expr |
     if owner.name == "tt.get_program_id":
         return var(analysis.walked.programs[int(owner.attributes["axis"])])
     if owner.name == "tt.get_num_programs":
-        return const(analysis.launch.grid[int(owner.attributes["axis"])])
+        return analysis.walked.symbols.grid[int(owner.attributes["axis"])]
     return _constant(owner) if owner.name == "arith.constant" else None
 
 
 def _argument(analysis: Analysis, access: Access, value: Value) -> Expr | None:
     for index, parameter in enumerate(analysis.function.arguments):
         if parameter is value:
-            given = analysis.launch.arguments[index]
-            if (
-                isinstance(given, ScalarArgument)
-                and type(given.value) is int
-                and isinstance(value.type, IntType)
-            ):
-                return wrap(const(given.value), value.type.width)
-            return None
+            return analysis.walked.symbols.scalars.get(index)
     loop = _loop_of(value)
     if loop is None or value.index > 0:
         return None

@@ -177,8 +177,9 @@ class _Evaluation:
         values = self._operands(node, values, ranges)
         total: Array = _array(values[0] * coefficients[0])
         for value, c in zip(values[1:], coefficients[1:], strict=True):
-            total = _array(total + value * c)
-        return _array(total + constant) if constant else total
+            # A product alone may be a Python integer, which an array of 64-bit numbers does not take.
+            total = _array(total + _array(value * c))
+        return _array(total + _array(constant)) if constant else total
 
     def _product(self, node: Expr, values: list[Array]) -> Array:
         size = 1

@@ -10,7 +10,7 @@ from kerncap.sanitizer.launch import (
     ScalarArgument,
     TensorArgument,
 )
-from kerncap.sanitizer.symbolic.expr import TRUE, Variable, boolean, const, unknown
+from kerncap.sanitizer.symbolic.expr import TRUE, Expr, Variable, boolean, const, land, lt, unknown, var
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir.ir import DescriptorType, Function, IntType, Module, Operation, Type
 from kerncap.sanitizer.walk import (
@@ -27,8 +27,9 @@ from kerncap.sanitizer.walk import (
 )
 from kerncap.sanitizer.walk.access import Target, Walked
 from kerncap.sanitizer.walk.plan import plan_of, promising
+from kerncap.sanitizer.walk.symbols import Symbols, symbols_of
 from kerncap.sanitizer.walk.values import BlockPointer, Pointers, SymbolicValue, Tile
-from kerncap.sanitizer.walk.walker import Handler, Unsupported, Walker, bytes_of, element_of, width_of
+from kerncap.sanitizer.walk.walker import Handler, Unsupported, Walker, bytes_of, element_of
 
 __all__ = ["Unsupported", "walk"]
 
@@ -66,16 +67,18 @@ def walk(
     launch: Launch,
     solver: Solver,
     checks: frozenset[str] = frozenset(CHECKS),
+    symbols: Symbols | None = None,
 ) -> Walked:
     """Walk ``function`` with the launch's arguments; programs, lanes and iterations stay symbolic.
+
+    ``symbols``: what stands for the launch's integers and its grid, where those are not numbers.
 
     The launch's arguments are bound to the function's parameters one by one (`binding.bind` has
     checked that they fit). ``checks`` are those that the result is for: what none of them looks at is
     left out (values that are stored, promises). Raises Unsupported where the kernel can't be followed at all.
     """
-    programs = tuple(
-        Variable(f"program_id({axis})", "program", 0, max(0, n - 1)) for axis, n in enumerate(launch.grid)
-    )
+    symbols = symbols or symbols_of(launch, function)
+    programs = tuple(_program(axis, extent) for axis, extent in enumerate(symbols.grid))
     origins = provenance.pointer_origins(module, function)
     walker = Walker(
         module=module,
@@ -83,6 +86,8 @@ def walk(
         launch=launch,
         solver=solver,
         programs=(programs[0], programs[1], programs[2]),
+        symbols=symbols,
+        path=land(symbols.given, *map(_runs, programs, symbols.grid)),
         written=provenance.written_storages(module, function, launch),
         plan=plan_of(module, function, _meaning, bool(checks & _OF_VALUES), "promise" in checks),
         origins=origins,
@@ -93,16 +98,28 @@ def walk(
         promises.of_arguments(walker)
     if function.body is not None:
         control.run_function(walker, function.body)
-    return Walked(walker.programs, tuple(walker.accesses), tuple(walker.promises), tuple(walker.notes))
+    return Walked(
+        walker.programs, tuple(walker.accesses), tuple(walker.promises), tuple(walker.notes), symbols
+    )
+
+
+def _program(axis: int, extent: Expr) -> Variable:
+    assert extent.high is not None
+    return Variable(f"program_id({axis})", "program", 0, max(0, extent.high - 1))
+
+
+def _runs(program: Variable, extent: Expr) -> Expr:
+    """Whether there is such a program: a question only where the grid is not a number."""
+    return TRUE if extent.kind == "const" else lt(var(program), extent)
 
 
 def _argument(walker: Walker, index: int, kind: Type) -> SymbolicValue:
     argument = walker.launch.arguments[index]
     if isinstance(argument, ScalarArgument):
-        if isinstance(kind, IntType) and isinstance(argument.value, int):
-            if kind.width == 1:
-                return Tile((), boolean(bool(argument.value)))
-            return Tile((), const(_signed(int(argument.value), width_of(kind))))
+        if index in walker.symbols.scalars:
+            return Tile((), walker.symbols.scalars[index])
+        if isinstance(kind, IntType) and isinstance(argument.value, int):  # of one bit
+            return Tile((), boolean(bool(argument.value)))
         return Tile((), unknown("a float", ("float", repr(argument.value)), ()))
     base = Pointers((), (Target(TRUE, index, const(0)),))
     if isinstance(argument, TensorArgument | PointerArgument):
@@ -123,9 +140,3 @@ def _argument(walker: Walker, index: int, kind: Type) -> SymbolicValue:
         host=True,
         descriptor=True,
     )
-
-
-def _signed(value: int, bits: int) -> int:
-    """An argument as its parameter holds it: 2**32 - 1 as i32 is -1."""
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >= 1 << (bits - 1) else value

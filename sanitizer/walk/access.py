@@ -11,6 +11,7 @@ from typing import Literal
 
 from kerncap.sanitizer.symbolic.expr import FALSE, Expr, Variable
 from kerncap.sanitizer.ttir.ir import Location, Operation, Value
+from kerncap.sanitizer.walk.symbols import Symbols
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Loop:
     name: str
     induction: Expr
     location: Location
+    bits: int = 64  # that the source's variable is counted in
 
 
 @dataclass(frozen=True)
@@ -119,3 +121,4 @@ class Walked:
     accesses: tuple[Access, ...]
     promises: tuple[Promise, ...]
     notes: tuple[str, ...]  # operations without semantics here, by name and place
+    symbols: Symbols  # what the launch's integers and its grid are

@@ -30,7 +30,7 @@ from kerncap.sanitizer.walk.carried import Carried, behind, in_iteration, is_flo
 from kerncap.sanitizer.walk.control import bind_values
 from kerncap.sanitizer.walk.loop_body import LONGEST, Inside, close
 from kerncap.sanitizer.walk.values import SymbolicValue, Tile, substitute_all
-from kerncap.sanitizer.walk.walker import Handler, Walker
+from kerncap.sanitizer.walk.walker import Handler, Walker, width_of
 
 UNROLL_LIMIT = 64  # iterations of a loop that has no closed form where one is needed
 
@@ -75,7 +75,7 @@ def _for(walker: Walker, operation: Operation) -> None:
         return [walker[terminator.operands[index]] for index in live]
 
     def loop_of(k: Variable) -> Loop:
-        return Loop(k, name, induction_of(k), operation.location)
+        return Loop(k, name, induction_of(k), operation.location, width_of(arguments[0].type))
 
     carried: list[Carried] = []
     values: list[SymbolicValue] = []

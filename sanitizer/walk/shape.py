@@ -29,7 +29,7 @@ def _program_id(walker: Walker, operation: Operation) -> None:
 
 
 def _program_count(walker: Walker, operation: Operation) -> None:
-    walker.define(operation, Tile((), const(walker.launch.grid[operation.attributes["axis"]])))
+    walker.define(operation, Tile((), walker.symbols.grid[operation.attributes["axis"]]))
 
 
 def _range(walker: Walker, operation: Operation) -> None:

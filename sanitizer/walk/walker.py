@@ -27,6 +27,7 @@ from kerncap.sanitizer.ttir.ir import (
 )
 from kerncap.sanitizer.walk.access import Access, Loop, Promise, Target
 from kerncap.sanitizer.walk.plan import TERMINATORS, Plan, Steps
+from kerncap.sanitizer.walk.symbols import Symbols
 from kerncap.sanitizer.walk.values import (
     BlockPointer,
     Pointers,
@@ -54,6 +55,7 @@ class Walker:
     launch: Launch
     solver: Solver
     programs: tuple[Variable, Variable, Variable]
+    symbols: Symbols
     # Storages that the launch itself may write; None: any. Their contents are those before it only at first.
     written: frozenset[int] | None
     plan: Plan

@@ -48,6 +48,10 @@ class SanitizeFinding(Witness, frozen=True, kw_only=True):
     mask_expression: str | None
     suggestion: Annotated[str | None, says("A mask or bound that repairs the access.")]
     for_these_contents: Annotated[bool, says("True if data from memory decided it.")]
+    at: Annotated[
+        dict[str, int], says("With --for-all: the numbers that the witness has, by name; else empty.")
+    ]
+    smallest: Annotated[bool, says("Whether it is shown that no smaller sizes have one.")]
     other: Annotated[Witness | None, says("The second access of a race.")]
 
 
@@ -71,11 +75,20 @@ class OpenQuestion(Where, frozen=True, kw_only=True):
     reason: str
 
 
+class SanitizeForAll(Part, frozen=True, kw_only=True):
+    """What an answer for all sizes is about."""
+
+    intervals: Annotated[dict[str, str], says("By name, as in 1..8192 or 16..4096:16.")]
+    grid: Annotated[tuple[str, ...], says("Extents as arithmetic over the sizes.")]
+    assumed: Annotated[tuple[str, ...], says("What else the answer rests on.")]
+
+
 class SanitizedLaunch(Part, frozen=True, kw_only=True):
     """One distinct launch. ``proved`` and so on count memory operations."""
 
     kernel: str
-    grid: tuple[int, ...]
+    grid: Annotated[tuple[int, ...], says("With --for-all: one program; see for_all.")]
+    for_all: Annotated[SanitizeForAll | None, says("All sizes at once; null for one launch.")]
     result: Annotated[
         Literal["pass", "fail", "undecided"],
         says("pass: all memory operations are proved. undecided: some are not, and there is no finding."),

@@ -57,9 +57,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
             "--target goes with -- and a program or a reproducer, not with a",
         ),
         (["x.ttir", "--trust"], "--trust goes with a reproducer, not with a .ttir file"),
-        (["repro", "--arg", "n=1"], "--arg goes with a .ttir file, not with a reproducer"),
+        (["repro", "--arg", "n=1"], "repro: --grid and --arg go with a .ttir file or with --for-all"),
         (["repro", "--one-config"], "--one-config goes with -- and a program, not with a reproducer"),
-        (["--grid", "8", "--", "true"], "--grid goes with a .ttir file, not with -- and a program"),
+        (["--grid", "8", "--", "true"], "--grid goes with a .ttir file or a reproducer, not with -- and"),
         (
             ["repro", "--check", "oob,typo"],
             "--check oob,typo: typo is not a check; choose from oob, race, uninit",
@@ -288,3 +288,65 @@ def test_a_python_that_can_not_compile_is_named(capsys: pytest.CaptureFixture[st
     without_code(block)
     status, _, err = run(capsys, block, "--trust", "--python", "/bin/false")
     assert status == 4 and "/bin/false" in err
+
+
+# --- all sizes ------------------------------------------------------------------------------------------
+
+STATED = ["--for-all", "n=1..2**31-1", "--grid", "cdiv(n,256)"]
+SHAPES = ["--arg", "x_ptr=f32[n]", "--arg", "out_ptr=f32[n]"]
+
+
+def test_a_mask_that_is_missing_at_the_smallest_size(capsys: pytest.CaptureFixture[str], ttir: Path) -> None:
+    status, out, _ = run(capsys, ttir, *STATED, *SHAPES, "--json")
+    document = json.loads(out)
+    [launch] = document["launches"]
+    assert (status, document["result"], launch["proved"], launch["violated"]) == (1, "fail", 1, 1)
+    assert launch["for_all"] == {
+        "intervals": {"n": "1..2147483647"},
+        "grid": ["cdiv(n,256)"],
+        "assumed": ["x_ptr is f32[n]", "out_ptr is f32[n]", "no two arguments share memory"],
+    }
+    [finding] = launch["findings"]
+    assert (finding["at"], finding["smallest"], finding["lane"]) == ({"n": 1}, True, [1])
+    status, out, _ = run(capsys, ttir, *STATED, *SHAPES)
+    assert "[cdiv(n,256)] for all n in 1..2147483647: 1 finding" in out
+    assert "error[oob]: with n = 1 (the smallest): store of 4 bytes" in out
+
+
+def test_whole_blocks_need_no_mask(capsys: pytest.CaptureFixture[str], ttir: Path) -> None:
+    stated = ["--for-all", "n=256..2**31-256:256", "--grid", "cdiv(n,256)"]
+    status, out, _ = run(capsys, ttir, *stated, *SHAPES)
+    assert (status, out.splitlines()[-1]) == (0, "Result: PASS (1 launch; memory operations: 2 proved)")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--for-all", "n"], "--for-all n: expected NAME=LOW..HIGH or NAME=EXPRESSION"),
+        (["--for-all", "n=9..1"], "--for-all n=9..1: 9 is above 1; give the smaller number first"),
+        (["--for-all", "n=1..m"], "--for-all n=1..m: m is not known here; the names are none"),
+        (["--for-all", "n=1..9:0"], "--for-all n=1..9:0: expected numbers, as in 16..4096:16"),
+        (["--for-all", "k=1..9"], "--for-all k=1..9: k is not an integer or pointer of the compiled kernel"),
+        (["--for-all", "n=1..9,n=2"], "--for-all n=2: n is stated already; state each name once"),
+        (["--for-all", "x_ptr=4"], "--for-all x_ptr=4: x_ptr is a pointer; state what its memory holds"),
+        (["--for-all", "x_ptr=0..4"], "--for-all: no size has an interval; expected one at least"),
+        (["--for-all", "n=1..2**31"], "n is an i32 there, and its values may be 1 to 2147483648"),
+        (["--for-all", "n=1..9", "--arg", "n=4"], "--arg n=4: --for-all states n; leave one of the two out"),
+        (["--for-all", "n=1..9", "--arg", "q=4"], "no parameter is called q; it has x_ptr, out_ptr, n"),
+        (["--for-all", "n=1..9", "--bounds", "view"], "--bounds view: with --for-all an access stays inside"),
+        (["--for-all", "n=1..9", "--check", "race"], "--check race: --for-all checks oob and overflow"),
+        (["--for-all", "n=0..9", "--grid", "9//n"], "--grid 9//n: 9 // n may divide by zero"),
+        (["--for-all", "n=1..9", "--grid", "n.real"], "--grid n.real: n.real is not supported"),
+        (["--for-all", "n=1..9", "--grid", "n**n"], "--grid n**n: n ** n is not supported"),
+        (["--for-all", "n=1..9", "--arg", "x_ptr=n"], "argument x_ptr=n: expected a tensor such as f32[M,K]"),
+        (["--for-all", "n=-9..9"], "a size or stride may be negative; state sizes that keep it at 0 or more"),
+        (["--for-all", "n=1..2**64"], "--for-all n=1..2**64: 2 ** 64 may leave 64 bits"),
+    ],
+)  # fmt: skip
+def test_usage_of_all_sizes(
+    capsys: pytest.CaptureFixture[str], ttir: Path, arguments: list[str], message: str
+) -> None:
+    given = [*(SHAPES[:2] if "x_ptr=n" not in arguments else []), *SHAPES[2:], *arguments]
+    status, out, err = run(capsys, ttir, *(() if "--grid" in arguments else STATED[2:]), *given)
+    assert (status, out) == (2, "")
+    assert message in err and err.count("\n") == 1

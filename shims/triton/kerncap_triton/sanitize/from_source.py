@@ -4,7 +4,8 @@
 
 JOB is a JSON file: `module` (a .py file), `entry`, `arguments` ([{name, value}], each `value` as in a
 manifest), `views` (of the manifest, each with its `address` and `region_bytes`), `options` ({name: value}),
-`target` ("cuda:90"), `result` (the file to write). The result is {"ttir": text} or {"error": one line}. With
+`target` ("cuda:90"), `result` (the file to write). The result is {"ttir": text} or {"error": one line}; with
+`numbers`, a list of {argument: integer} that each take the place of some, {"each": [one of these, …]}. With
 `stages`, a folder, every stage goes there as `NAME.txt`, and what MLIR's passes print as `NAME.passes`. This
 imports the module, which runs its top level: who starts it has asked. Tensors are stand-ins: the compiler
 asks for no more than their dtype and address.
@@ -72,8 +73,9 @@ def main(path: str) -> None:
     with open(path, encoding="utf-8") as file:
         job: Dict[str, Any] = json.load(file)
     try:
+        texts = compile_job(job)
         answer = {
-            "ttir": compile_job(job),
+            **({"each": texts} if "numbers" in job else texts[0]),
             "triton": str(getattr(sys.modules.get("triton"), "__version__", "")),
         }
     except Refused as error:
@@ -86,8 +88,8 @@ def main(path: str) -> None:
     os.rename(job["result"] + ".part", job["result"])
 
 
-def compile_job(job: Dict[str, Any]) -> str:
-    """Optimised TTIR. Raises Refused, or what Triton raises."""
+def compile_job(job: Dict[str, Any]) -> List[Dict[str, str]]:
+    """Optimised TTIR. Raises Refused, or what Triton raises; of several sets of numbers each has its own."""
     os.environ.pop("TRITON_INTERPRET", None)  # Triton reads it when it is imported
     if "stages" in job:
         os.environ["MLIR_ENABLE_DUMP"] = "1"
@@ -105,13 +107,24 @@ def compile_job(job: Dict[str, Any]) -> str:
     function = _entry(module, job["entry"])
     build = _Builder(job["views"], module)
     arguments = {one["name"]: build.value(one["value"], one["name"]) for one in job["arguments"]}
-    bound = compilation.bind(
-        function, (), {**arguments, **_options(build, job["options"], arguments)}, target
-    )
+    given = {**arguments, **_options(build, job["options"], arguments)}
     if "stages" in job:
-        _write_stages(function, bound, target, job["stages"])
-        return ""
-    return compilation.ttir(function, bound, target)
+        _write_stages(function, compilation.bind(function, (), given, target), target, job["stages"])
+        return [{"ttir": ""}]
+
+    def compiled(numbers: Dict[str, int]) -> Dict[str, str]:
+        bound = compilation.bind(function, (), {**given, **numbers}, target)
+        return {"ttir": compilation.ttir(function, bound, target)}
+
+    if "numbers" not in job:
+        return [compiled({})]
+    found: List[Dict[str, str]] = []
+    for numbers in job["numbers"]:
+        try:
+            found.append(compiled(numbers))
+        except Exception as error:
+            found.append({"error": _one_line(error)})
+    return found
 
 
 def _write_stages(function: Any, bound: Any, target: Any, folder: str) -> None:

@@ -26,6 +26,7 @@ from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, Variable, const, 
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir.ir import Block, Frame, Function, Location, Module, Operation, Region
 from kerncap.sanitizer.walk.access import Access, DescriptorUse, Loop, Target, Walked
+from kerncap.sanitizer.walk.symbols import Symbols
 
 FIRST_ADDRESS = 0x7F00_0000_0000
 APART = 0x100_0000
@@ -105,7 +106,7 @@ class Scene:
         body = Region([Block(operations=[access.operation for access in accesses])])
         function = Function("kernel", (), (), (), body)
         assert len(self.programs) == 3
-        walked = Walked(self.programs, accesses, (), ())  # type: ignore[arg-type]
+        walked = Walked(self.programs, accesses, (), (), Symbols((const(1), const(1), const(1))))  # type: ignore[arg-type]
         options = Options(bounds=self.bounds) if checks is None else Options(checks, self.bounds)
         solver = Solver(ContentsSource(launch))
         return Analysis(launch, Module({"kernel": function}), function, walked, solver, options)

@@ -1,0 +1,92 @@
+"""A captured launch for all sizes: what is taken from it, and every way that it is compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kerncap.api.sanitize.all_sizes import sanitize_reproducer_for_all
+from kerncap.errors import UsageError
+from kerncap.report.sanitize_counts import counts_of
+from tests.integration.conftest import CommandLine
+from tests.unit.format.damage import GOLDEN_BLOCK
+
+PROGRAM = """
+import os
+os.environ["TRITON_INTERPRET"] = "1"
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def rows(x_ptr, out_ptr, index_ptr, stride, columns, chosen, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offsets = tl.arange(0, BLOCK)
+    source = tl.load(index_ptr + row)
+    value = tl.load(x_ptr + source * stride + offsets, mask=offsets < columns)
+    tl.store(out_ptr + row * columns + offsets, value, mask=offsets < columns)
+
+x = torch.ones(40, 128)[:, :100]
+index = torch.tensor([3, 0, 39, 7, 7])
+out = torch.empty(5, 100)
+rows[(5,)](x, out, index, x.stride(0), 100, 5, BLOCK=128)
+"""
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rows")
+    program = folder / "program.py"
+    program.write_text(PROGRAM)
+    [path] = CommandLine(folder).capture(target=program)
+    return path
+
+
+SHAPE = {"x_ptr": "float32[40,columns]@strides(stride,1)"}
+
+
+@pytest.mark.long
+def test_rows_of_all_sizes(captured: Path) -> None:
+    def judged(chosen: str) -> dict[str, tuple[int, int]]:
+        stated = ["columns=1..4096", f"chosen={chosen},index_ptr=0..39"]
+        reports = sanitize_reproducer_for_all(captured, stated, "chosen", SHAPE, trusted=True)
+        for one in reports:
+            assert one.for_all is not None
+            assert {"index_ptr is int64[chosen]", "stride stays 128"} <= {*one.for_all.assumed}
+        assert sum(finding.check == "overflow" for one in reports for finding in one.findings) == sum(
+            bool(one.findings) for one in reports
+        )
+        return {one.label: (counts_of(one).proved, counts_of(one).violated) for one in reports}
+
+    many = "a multiple of 16 or another 32-bit number"
+    labels = [f"columns is {a}, chosen is {b}" for a in ("1", many) for b in ("1", many)]
+    assert judged("1..500000") == dict.fromkeys(labels, (3, 0))
+    # Rows of 4,096 numbers leave 32 bits from row 524,288 on.
+    assert judged("1..2**31-1") == {**dict.fromkeys(labels, (3, 0)), labels[3]: (2, 1)}
+
+
+def test_every_text_that_a_source_is_compiled_to() -> None:
+    """A store without a mask, of a kernel that Triton compiles in one way for 1 and in one for all others."""
+    reports = sanitize_reproducer_for_all(GOLDEN_BLOCK, ["n=1..2**31-1"], "cdiv(n,BLOCK)", {}, trusted=True)
+    found = {one.label: [(finding.sizes, finding.smallest) for finding in one.findings] for one in reports}
+    assert found == {
+        "n is 1": [((("n", 1),), True)],
+        "n is a multiple of 16 or another 32-bit number": [((("n", 2),), True)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("stated", "grid", "arguments", "message"),
+    [
+        ("n=1..99", None, {}, "--for-all needs --grid over the sizes"),
+        ("n=1..99", "n", {}, "--grid n: it is 250,1,1 in the captured launch, whose grid was 2,1,1"),
+        ("n=1..99", "2", {"x_ptr": "f32[2*n]"}, "x_ptr=f32[2*n]: 500 elements in the captured launch"),
+        ("BLOCK=1..99", "2", {}, "BLOCK is not an integer or pointer of the compiled kernel"),
+    ],
+)  # fmt: skip
+def test_what_the_captured_launch_contradicts(
+    stated: str, grid: str | None, arguments: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        sanitize_reproducer_for_all(GOLDEN_BLOCK, [stated], grid, arguments)
+    assert message in str(error.value)
