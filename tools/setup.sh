@@ -15,6 +15,14 @@ else
     bash tools/make_venv.sh "$VENV" "$PYTHON"
 fi
 pip() { "$VENV/bin/python" -m pip --disable-pip-version-check "$@"; }
+install() { pip install --no-compile --progress-bar off "$@"; }
+
+# pip compiles one file after another before it goes on; this runs beside what follows. What is compiled is kept.
+compile() {
+    local packages
+    packages=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    "$VENV/bin/python" -m compileall -q -q "$packages" >/dev/null || true # some packages bring files that can't be
+}
 
 gpu=no
 if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then gpu=yes; fi
@@ -28,26 +36,34 @@ else
     if [[ $gpu == no && -z $TORCH_INDEX ]]; then
         echo "(no NVIDIA GPU here: TORCH_INDEX=<PyTorch's CPU index> saves some gigabytes where pip's default is a CUDA build)"
     fi
-    pip install --progress-bar off ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$wanted"
+    install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} "$wanted"
 fi
+compile &
+compiling=$!
 if has triton; then
     step "triton: already there"
 else
     step "triton $TRITON_VERSION"
-    pip install --progress-bar off "triton==$TRITON_VERSION"
+    install "triton==$TRITON_VERSION"
 fi
 
 step "kerncap[dev], editable"
-pip install --progress-bar off --quiet --editable ".[dev]"
-step "its native shims"
-PATH="$(cd "$VENV/bin" && pwd):$PATH" bash tools/shims.sh "$VENV/bin/python"
+install --quiet --editable ".[dev]"
 
 # Somebody else's kernels, for the tests. Its own dependencies are torch and triton, which are settled.
 step "liger-kernel $LIGER_VERSION, for the tests"
-if ! pip install --progress-bar off --quiet --no-deps "liger-kernel==$LIGER_VERSION"; then
+if ! install --quiet --no-deps "liger-kernel==$LIGER_VERSION"; then
     if [[ ${CI:-} == true ]]; then exit 1; fi
     echo "liger-kernel could not be installed: its tests will be skipped"
 fi
+
+wait "$compiling"
+compile &
+compiling=$!
+
+step "its native shims"
+PATH="$(cd "$VENV/bin" && pwd):$PATH" bash tools/shims.sh "$VENV/bin/python"
+wait "$compiling"
 
 step "ready"
 "$VENV/bin/python" - <<'PY'
