@@ -49,6 +49,11 @@ class _Worker:
     told: set[str] = field(default_factory=set)  # the configurations that it compiles
 
 
+def _forget_others(names: set[str]) -> None:
+    for name in set(os.environ) - names:
+        del os.environ[name]
+
+
 class Cluster:
     """An executor over a Dask cluster; ``address`` None starts one on this machine."""
 
@@ -203,6 +208,8 @@ class Cluster:
                 # NVML looks for libcuda in this process, whose LD_LIBRARY_PATH may mean the current folder.
                 options = {"temporary-directory": scratch_folder, "distributed.diagnostics.nvml": False}
                 self._stack.enter_context(dask.config.set(options))
+                # Dask writes what its workers need into this process, which other children would inherit.
+                self._stack.callback(_forget_others, set(os.environ))
                 # Whatever is said of the dashboard, its port is opened: any, for there may be other searches.
                 cluster = distributed.LocalCluster(
                     n_workers=count, threads_per_worker=_THREADS, processes=True, host="127.0.0.1",

@@ -77,9 +77,11 @@ def test_of_two_workers_losing_one_loses_nothing(reproducer: Path, tmp_path: Pat
     space = tmp_path / "space.json"
     space.write_text('{"parameters": {"BLOCK": [64, 32, 4096]}}')
     killer = _Killer(VICTIM, whole)
+    environment = dict(os.environ)
 
     result = tune([reproducer], TuneOptions(space=str(space), workers=2), killer)
 
+    assert dict(os.environ) == environment  # Dask writes some for its workers
     assert killer.killed, "no worker was given the configuration that takes one with it"
     trials = {int(trial.point["BLOCK"] or 0): trial for trial in result.found.all()}
     assert sorted(trials) == sorted(BLOCKS)
