@@ -16,7 +16,10 @@ import pytest
 from kerncap.format.folder import is_range
 from kerncap.report.documents import DOCUMENTS
 from tests.integration import forked_commands
+from tests.shared_compilers import shared_compilers
 from tests.unit.schemas.strict import check
+
+__all__ = ["CommandLine", "Finished", "UnderCapture", "shared_compilers"]
 
 # To look for garbage while torch is imported is an eighth of what a small target takes.
 PRELUDE = """\

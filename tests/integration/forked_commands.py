@@ -68,6 +68,11 @@ def client() -> Path:
     return _forking(os.getpid()).client
 
 
+def compilers() -> str:
+    """Where compilers are forked: see `forked_nurseries.use_compilers`."""
+    return _forking(os.getpid()).compilers
+
+
 _CLIENT = """#!{python} -IS
 import json, os, socket, sys
 environment = dict(os.environ)
@@ -106,7 +111,7 @@ class _Forking:
                 stderr=subprocess.PIPE,
             )  # fmt: skip
         atexit.register(self._end)
-        self._plain, self._with_torch = json.loads(self._control.recv(_MOST_BYTES))
+        self._plain, self._with_torch, self.compilers = json.loads(self._control.recv(_MOST_BYTES))
         known = {"at_start": self._environment, "prefixes": _AT_START, "address": self._with_torch}
         self.client.write_text(_CLIENT.format(python=sys.executable, **known))
         self.client.chmod(0o755)
@@ -173,15 +178,18 @@ def _read_all(pipes: list[int], words: Sequence[str], timeout_s: float) -> list[
 def _serve(control: socket.socket, client: str) -> None:
     """Fork for each request until the other side is gone."""
     plain = forked_torch.listen("plain")
-    servers = forked_nurseries.serve, functools.partial(_serve_with_torch, client)
-    nurseries, with_torch = forked_torch.serve_apart(*servers)
-    control.send(json.dumps([forked_torch.address_of(plain), with_torch]).encode())
+    nurseries, compilers, with_torch = forked_torch.serve_apart(
+        functools.partial(forked_nurseries.serve, forked_nurseries.INTERPRETER),
+        functools.partial(forked_nurseries.serve, forked_nurseries.COMPILERS),
+        functools.partial(_serve_with_torch, client),
+    )
+    control.send(json.dumps([forked_torch.address_of(plain), with_torch, compilers]).encode())
     _import_all()
     with selectors.DefaultSelector() as selector:
         selector.register(plain, selectors.EVENT_READ)
         selector.register(control, selectors.EVENT_READ)
         while control not in [key.fileobj for key, _ in selector.select()]:
-            _fork(plain, lambda: _install(nurseries, client))
+            _fork(plain, lambda: _install((nurseries, compilers), client))
     plain.close()
 
 
@@ -192,14 +200,14 @@ def _serve_with_torch(client: str, listening: socket.socket, addresses: list[str
     _import_all()
 
     def install() -> None:
-        _install(addresses[0], client)
+        _install(addresses[:2], client)
         torch.install()
 
     while True:
         _fork(listening, install, torch)
 
 
-def _install(nurseries: str, client: str) -> None:
+def _install(nurseries: Sequence[str], client: str) -> None:
     """In a command: what it starts of kerncap are forks, too."""
     from kerncap import child
 
@@ -209,7 +217,7 @@ def _install(nurseries: str, client: str) -> None:
         return [client, *arguments] if module == "kerncap.cli" else own(module, *arguments)
 
     child.kerncap = started
-    forked_nurseries.install(nurseries)
+    forked_nurseries.install(*nurseries)
 
 
 def _fork(

@@ -1,13 +1,17 @@
-"""What judges, with no import of torch or numpy for each command: a process has loaded it, and forks.
+"""What judges and compiles, with no import of torch or numpy for each command: a process has it, and forks.
 
 `kerncap` starts a nursery, a process that loads what workers need and forks them (`kerncap.replay.nursery`).
-Under `forked_commands` that process is a fork itself: for Triton's interpreter of one that has torch, for all
-else of one that was started as the nursery would be. How users start it, `tests/unit/replay` shows.
+Under `forked_commands` that process is a fork itself: for Triton's interpreter and its compiler of one that
+has torch, for all else of one that was started as the nursery would be. How users start it,
+`tests/unit/replay` shows.
+Compilers are always forks here, as they are for a user where more verdicts follow (`kerncap.replay.pool`).
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import gc
 import importlib
 import importlib.util
@@ -17,29 +21,85 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+from unittest import mock
 
 from tests.integration.forked_torch import of_start
 
+if TYPE_CHECKING:
+    from kerncap.replay.worker_process import Program
+
+INTERPRETER, COMPILERS = ("interpreter",), ("compiled", "compiler")
 _MOST_BYTES = 1 << 17  # of a request
 _MOST_STARTED = 6
-_KIND = "interpreter"
 _ROOT = Path(__file__).parents[2]
 
 
-def install(address: str) -> None:
-    """In a command: its nurseries are forks."""
+def install(nurseries: str, compilers: str) -> None:
+    """In a command: its nurseries and compilers are forks."""
     from kerncap.replay.nursery import Nursery
+
+    Nursery._started = _started_by({INTERPRETER: nurseries, COMPILERS: compilers}, nurseries)  # type: ignore[method-assign]
+    use_compilers(compilers, setattr)
+
+
+def use_compilers(address: str, put: Callable[[Any, str, Any], None]) -> None:
+    """What is compiled apart is compiled by forks; ``put`` is `setattr`, or a test's."""
+    from kerncap.api import compiled_ttir
+    from kerncap.api.blame import compiled_stages
+    from kerncap.replay import engine, worker_process
+
+    own, run, forked = worker_process.program, compiled_ttir.run_compiler, _program(address)
+
+    def run_compiler(program: Program, *rest: Any) -> Any:
+        return run(forked if program is own else program, *rest)
+
+    for module in (engine, worker_process):
+        put(module, "program", forked)
+    for module in (compiled_ttir, compiled_stages):
+        put(module, "run_compiler", run_compiler)
+
+
+@functools.cache
+def _program(address: str) -> Program:
+    from kerncap.replay import worker_process
+    from kerncap.replay.nursery import Nursery
+    from kerncap.replay.pool import Pool, _compilers, _Started
     from kerncap.replay.running import Process
+
+    pool, lock, own = Pool(), threading.Lock(), worker_process.program
+    started = _started_by({COMPILERS: address}, None)
+    atexit.register(pool.close)
+
+    def program(
+        python: str, words: Sequence[str], environment: Mapping[str, str], log: Path, module: Path
+    ) -> Process:
+        nursery = None
+        if python == sys.executable:
+            with lock, mock.patch.object(Nursery, "_started", started):
+                nursery = pool._nursery(_Started.of(_compilers(module), python, environment, ()))
+        return nursery.program(words, log) if nursery else own(python, words, environment, log, module)
+
+    return program
+
+
+def _started_by(addresses: dict[tuple[str, ...], str], others: str | None) -> Callable[[Any, int], Any]:
+    """In place of `Nursery._started`: by the process that serves its kind, or by ``others``."""
+    from kerncap.replay.nursery import Nursery
 
     own = Nursery._started
 
-    def started(nursery: Nursery, control: int) -> Process:
-        forked = _fork(address, nursery, control) if nursery.python == sys.executable else None
+    def started(nursery: Nursery, control: int) -> Any:
+        address = next((at for kinds, at in addresses.items() if nursery.kind in kinds), others)
+        forked = None
+        if address is not None and nursery.python == sys.executable:
+            forked = _fork(address, nursery, control)
         return forked or own(nursery, control)
 
-    Nursery._started = started  # type: ignore[method-assign, assignment]
+    return started
 
 
 def _fork(address: str, nursery: Any, control: int) -> Any:
@@ -68,18 +128,20 @@ def _fork(address: str, nursery: Any, control: int) -> Any:
 # --- in the process that has torch -----------------------------------------------------------------------
 
 
-def serve(listening: socket.socket, _addresses: list[str]) -> NoReturn:
+def serve(kinds: tuple[str, ...], listening: socket.socket, _addresses: list[str]) -> NoReturn:
     """Fork for each request, or let a process do so that was started for its kind and environment."""
     at_start = of_start(os.environ)
-    os.environ["TRITON_INTERPRET"] = "1"
+    os.environ.pop("TRITON_INTERPRET", None)
+    if kinds == INTERPRETER:
+        os.environ["TRITON_INTERPRET"] = "1"
     bootstrap: Any = None
     others: dict[bytes, socket.socket] = {}  # the one used last is the last
     while True:
         asked, _ = listening.accept()
         message, given, _, _ = socket.recv_fds(asked, _MOST_BYTES, 2)
         kind, prefix, environment = json.loads(message)
-        if (kind, prefix) == (_KIND, []) and of_start(environment) == at_start:
-            bootstrap = bootstrap or _loaded(_KIND)
+        if kind in kinds and not prefix and of_start(environment) == at_start:
+            bootstrap = bootstrap or _loaded(kinds[0])
             pid = _forked(bootstrap, given, environment, [listening, asked, *others.values()])
         else:
             other = others.pop(message, None) or _started(kind, prefix, environment)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import CommandLine
+from tests.integration.small_softmax import small_softmax
 
 from .bare import Bare
 
@@ -40,3 +41,8 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Capture:
 
 def sample(name: str) -> Path:
     return ROOT / "samples" / name / "run.py"
+
+
+@pytest.fixture(scope="session")
+def softmax(captured: Capture, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return captured(small_softmax(tmp_path_factory.mktemp("softmax")))

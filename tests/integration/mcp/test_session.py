@@ -14,12 +14,12 @@ import anyio
 
 from kerncap.mcp import child
 from tests.integration import forked_commands
+from tests.integration.small_softmax import small_softmax
 from tests.unit.replay.build import add
 
 if TYPE_CHECKING:
     from mcp import Client
 
-SAMPLES = Path(__file__).parents[3] / "samples"
 GOLDEN = Path(__file__).parents[2] / "golden"
 SLEEPER = """
 import os, time
@@ -73,10 +73,7 @@ async def refused(client: Client, name: str, **arguments: Any) -> str:
 
 def test_captures_verifies_and_sanitizes(tmp_path: Path) -> None:
     """The client holds every answer against the tool's output schema."""
-    text = (SAMPLES / "softmax" / "run.py").read_text()
-    # `verify --hostile` launches it some fifty times, and the interpreter takes its time for each program.
-    (tmp_path / "run.py").write_text(text.replace("rows, columns = 64,", "rows, columns = 4,"))
-    shutil.copy(SAMPLES / "softmax" / "wrong.py", tmp_path)
+    small_softmax(tmp_path)
     heard: list[str | None] = []
 
     async def progress(_done: float, _total: float | None, message: str | None) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import CommandLine
+from tests.integration.small_softmax import small_softmax
 from tests.unit.schemas.strict import check
 
 SAMPLES = Path(__file__).parents[3] / "samples"
@@ -41,7 +42,7 @@ def kerncap(kerncap_of_module: CommandLine) -> CommandLine:
 @pytest.fixture(scope="module")
 def repro(kerncap: CommandLine) -> Path:
     """One capture for all of this file; its own document is held against the schema here."""
-    program = SAMPLES / "softmax" / "run.py"
+    program = small_softmax(kerncap.folder / "program")
     done = kerncap("capture", "--json", "--no-self-check", "-o", "out", "--", sys.executable, program)
     text = done.stdout[done.stdout.index("{") :]
     document = json.loads(text)

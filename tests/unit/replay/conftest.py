@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared_compilers import shared_compilers
 from tests.shared_nurseries import own_nurseries, shared_nurseries
 
 from . import rig
 
-__all__ = ["own_kernels", "own_nurseries", "shared_nurseries", "stand_in"]
+__all__ = ["own_kernels", "own_nurseries", "shared_compilers", "shared_nurseries", "stand_in"]
 
 
 @pytest.fixture(scope="session")

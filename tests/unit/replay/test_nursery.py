@@ -220,7 +220,7 @@ def test_a_worker_that_died_is_not_kept(tmp_path: Path) -> None:
 # --- programs --------------------------------------------------------------------------------------------
 
 
-def test_a_compiler_is_a_fork_where_more_verdicts_follow(tmp_path: Path) -> None:
+def test_a_compiler_is_a_fork_where_more_verdicts_follow(tmp_path: Path, own_nurseries: None) -> None:
     words = ("packages",)
     environment = child.environment()
     with Pool() as once, Pool(lasting=True) as lasting:
