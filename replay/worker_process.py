@@ -86,13 +86,6 @@ class Started(Running):
             os.close(from_worker_write)
 
 
-def bury(started: Running) -> None:
-    """End a process at once."""
-    for fd in (started.requests, started.replies):
-        os.close(fd)
-    started.process.end()
-
-
 class Ahead(Protocol):
     """What was started before it is known what for: see `nursery.Nursery`."""
 

@@ -210,7 +210,6 @@ def _result(options: CaptureOptions, target: TargetResult, collector: Collector)
         launches=totals.launches,
         overhead_ns=totals.overhead_ns,
         last=next((process.last for process in processes if process.last is not None), None),
-        hooked_processes=sum(process.process is not None for process in processes),
         target_python=_target_python(processes),
     )
 

@@ -68,7 +68,6 @@ class CaptureResult:
     last: LastRecord | None = None  # the last launches before the first fault that a shim saw
     launches: int = 0
     overhead_ns: int = 0
-    hooked_processes: int = 0
     target_python: str | None = None  # the interpreter of the first hooked process
     kept_session: Path | None = None
     listing: Listing = field(default_factory=Listing)  # with list_only

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from kerncap.format.launch_range import LaunchOfRange, LaunchRange
     from kerncap.format.memory_index import MemoryIndex
     from kerncap.format.reader import Reproducer
-    from kerncap.format.write_set import Masks, WriteSet
+    from kerncap.format.write_set import WriteSet
     from kerncap.format.writer import ReproducerWriter
 
 __all__ = [
-    "Checks", "LaunchOfRange", "LaunchRange", "Masks", "MemoryIndex", "Reproducer", "ReproducerWriter",
+    "Checks", "LaunchOfRange", "LaunchRange", "MemoryIndex", "Reproducer", "ReproducerWriter",
     "SelfCheck", "WriteSet",
 ]  # fmt: skip
 
 _HOME = {
     "Checks": "checks_file", "LaunchOfRange": "launch_range", "LaunchRange": "launch_range",
-    "Masks": "write_set", "MemoryIndex": "memory_index", "Reproducer": "reader",
+    "MemoryIndex": "memory_index", "Reproducer": "reader",
     "ReproducerWriter": "writer", "SelfCheck": "checks_file", "WriteSet": "write_set",
 }  # fmt: skip
 

@@ -68,7 +68,6 @@ class KernelMetadata(Struct, frozen=True, rename=_dotted):
     args: Annotated[tuple[KernelArgument, ...], Meta(max_length=MAX_ARGUMENTS)] = ()
     group_segment_fixed_size: _Bytes = 0
     private_segment_fixed_size: _Bytes = 0
-    uses_dynamic_stack: bool = False
     wavefront_size: _Count = 64
     vgpr_count: _Count = 0
     sgpr_count: _Count = 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -30,15 +29,6 @@ WRITE_SET_VERSION = 2
 Mask = npt.NDArray[np.uint8]
 Kind = Literal["written", "also_input", "untouched"]
 _KINDS: tuple[Kind, ...] = get_args(Kind)
-
-
-@dataclass(frozen=True)
-class Masks:
-    """One region's: what is written; of that, what is also input; what is neither read nor written."""
-
-    written: Mask
-    also_input: Mask
-    untouched: Mask
 
 
 class _RegionFile(msgspec.Struct, frozen=True, array_like=True):
@@ -65,26 +55,6 @@ class WriteSet:
         self._regions = dict(sorted(regions.items()))
         self._decoder = ChunkDecoder()
         self._last: tuple[bytes, Mask] = b"", np.empty(0, dtype=np.uint8)  # a whole piece, as it is stored
-
-    @classmethod
-    def from_masks(cls, masks: Mapping[int, Masks], sizes: Mapping[int, int] | None = None) -> WriteSet:
-        """From the masks of each region, of ceil(size / 8) bytes each.
-
-        ``sizes`` are the regions' sizes in bytes; without them a region is taken to end with its
-        masks, and `save` sets that right. Raises ValueError for masks that contradict each other.
-        """
-        flat: dict[tuple[int, str], Mask] = {}
-        sized = {}
-        for region, found in masks.items():
-            for kind in _KINDS:
-                flat[region, kind] = np.ascontiguousarray(getattr(found, kind), dtype=np.uint8).reshape(-1)
-            size = sized[region] = sizes[region] if sizes is not None else len(flat[region, "written"]) * 8
-            if any(len(flat[region, kind]) != -(-size // 8) for kind in _KINDS):
-                lengths = ", ".join(str(len(flat[region, kind])) for kind in _KINDS)
-                raise ValueError(f"region {region}: masks of {lengths} bytes for {size} bytes of memory")
-        return cls.from_pieces(
-            sized, lambda region, kind, start, stop: flat[region, kind][start // 8 : -(-stop // 8)]
-        )
 
     @classmethod
     def from_pieces(
@@ -116,10 +86,6 @@ class WriteSet:
     def regions(self) -> tuple[int, ...]:
         """The regions that were measured, ascending."""
         return tuple(self._regions)
-
-    def masks(self, region: int) -> Masks:
-        """All three of a region. Raises KeyError if it was not measured."""
-        return Masks(self.mask(region), self.mask(region, "also_input"), self.mask(region, "untouched"))
 
     def mask(self, region: int, kind: Kind = "written") -> Mask:
         """The packed bitmap of a region: ceil(size / 8) bytes. Raises KeyError if it was not measured."""

@@ -16,7 +16,6 @@ from kerncap.report.listing_data import Figures, Listed, Times
 from kerncap.report.tables import table
 
 By = Literal["range", "stream", "device", "rank", "configuration"]
-DIMENSIONS: tuple[By, ...] = ("range", "stream", "device", "rank", "configuration")
 _INDENT = "  "
 # Other streams have handles that are new in each run: of several none can be chosen. The legacy default
 # stream has two handles, 0 and 1.

@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from kerncap.format import Masks, Reproducer, ReproducerWriter, schema
+from kerncap.format import Reproducer, ReproducerWriter, schema
 from kerncap.format.names import MEMORY_PATHS, README_PATH
 from kerncap.format.validate import stored_files
+from tests.unit.format.small import Masks
 
 CHUNK = schema.CHUNK_BYTES
 

@@ -6,7 +6,6 @@ rounding to nearest for none. Source: PTX ISA 9.0, "Floating-Point Instructions"
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,8 +16,6 @@ from kerncap.sanitizer.equality.degrees import Degree, degree_of, widest
 from kerncap.sanitizer.equality.function_names import of_symbol, test_of_symbol
 from kerncap.sanitizer.equality.numbers import Array, Bools, NotModelled, Numbers
 from kerncap.sanitizer.equality.ptx.values import FLOATS, PREDICATE, Value, as_float
-
-Round = Callable[[Array, str], Array]
 
 # Instruction -> function of `Numbers`, how many operands.
 FUNCTIONS = {

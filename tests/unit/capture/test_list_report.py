@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ from kerncap.capture.target import TargetResult
 from kerncap.cli import main
 from kerncap.report.capture_text import capture_command, chooses_only
 from kerncap.report.listing_data import Gain, figures
-from kerncap.report.listing_groups import DIMENSIONS, groups
+from kerncap.report.listing_groups import By, groups
 from kerncap.report.listing_json import listing_document
 from kerncap.report.listing_names import MAX_WIDTH, condensed, short_names
 from kerncap.report.listing_text import render_listing
@@ -283,7 +283,7 @@ def test_ranges_are_a_tree_with_the_sum_on_each_level() -> None:
     assert tree[2].split()[1] == "3", "with what lies deeper"
 
 
-@pytest.mark.parametrize("by", DIMENSIONS)
+@pytest.mark.parametrize("by", get_args(By))
 def test_what_is_not_known_is_a_group_too(by: Any) -> None:
     whole = result(kernel("m.a", row(3, 9)))
     [group] = groups(whole, figures(whole), by)

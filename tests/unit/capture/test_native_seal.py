@@ -50,6 +50,17 @@ class Run:
             process.end()
         self.collector.finish(target or TargetResult(0, 4242))
 
+    def seal(self, code: bytes | None, **record: Any) -> None:
+        """The session of one launch, which completes."""
+        process = self.process()
+        process.native(0, code, **record)
+        process.complete(0)
+        self.finish(process)
+
+    def sealed(self, code: bytes | None, **record: Any) -> schema.Manifest:
+        self.seal(code, **record)
+        return self.only()
+
     def only(self) -> schema.Manifest:
         assert self.collector.failed == []
         [sealed] = self.collector.sealed
@@ -112,11 +123,7 @@ def test_a_module_with_a_heap_is_named_at_capture(
 
 
 def test_parameters_are_read_with_the_types_of_the_name(run: Run) -> None:
-    process = run.process()
-    process.native(0, CUBIN)
-    process.complete(0)
-    run.finish(process)
-    manifest = run.only()
+    manifest = run.sealed(CUBIN)
     assert [argument.name for argument in manifest.arguments] == ["arg0", "arg1", "arg2", "arg3", "arg4"]
     assert [argument.signature for argument in manifest.arguments] == [
         "float*", "float const*", "int", "double", "Pair",
@@ -189,24 +196,16 @@ def test_types_that_do_not_fit_the_layout_are_not_believed() -> None:
 
 
 def test_a_layout_that_the_driver_did_not_give_comes_from_the_cubin(run: Run) -> None:
-    process = run.process()
-    process.native(0, CUBIN, parameters={"layout": None, "bytes": PARAMETERS.hex()})
-    process.complete(0)
-    run.finish(process)
-    manifest = run.only()
+    manifest = run.sealed(CUBIN, parameters={"layout": None, "bytes": PARAMETERS.hex()})
     assert manifest.launch.parameters is not None
     assert manifest.launch.parameters.layout == tuple(map(tuple, LAYOUT))
     assert len(manifest.arguments) == 5
 
 
 def test_a_layout_in_the_cubin_that_does_not_fit_costs_nothing_else(run: Run) -> None:
-    process = run.process()
-    process.native(
-        0, cubin(90, {MANGLED: [(0, 8), (4096, 8)]}), parameters={"layout": None, "bytes": "00" * 48}
-    )
-    process.complete(0)
-    run.finish(process)
-    parameters = run.only().launch.parameters
+    parameters = run.sealed(
+        cubin(90, {MANGLED: [(0, 8), (4096, 8)]}), parameters={"layout": None, "bytes": "00" * 48}
+    ).launch.parameters
     assert parameters is not None and parameters.layout is None
 
 
@@ -217,32 +216,23 @@ def test_a_source_that_could_not_be_looked_for_costs_no_launch(
         raise RecursionError("too deep")
 
     monkeypatch.setattr(languages, "find", find)
-    process = run.process()
-    process.native(0, CUBIN)
-    process.complete(0)
-    run.finish(process)
-    manifest = run.only()
+    manifest = run.sealed(CUBIN)
     assert manifest.source is None
     assert "the source could not be looked for: too deep" in manifest.notes
 
 
 @pytest.mark.parametrize("layout", [[[0, 49]], [[0, 8], [4, 8]], [[40, 8], [0, 8]]])
 def test_a_layout_outside_the_buffer_is_refused(run: Run, layout: list[list[int]]) -> None:
-    process = run.process()
-    process.native(0, CUBIN, parameters={"layout": layout, "bytes": PARAMETERS.hex()})
-    process.complete(0)
-    run.finish(process)
+    run.seal(CUBIN, parameters={"layout": layout, "bytes": PARAMETERS.hex()})
     [line] = run.collector.failed
     assert "parameter" in line and list(run.output.iterdir()) == []
 
 
 def test_a_name_of_many_kilobytes_makes_a_short_folder(run: Run) -> None:
     name = f"void {'a' * 300}<{'std::array<int, 4>, ' * 3000}int>(float*)"
-    process = run.process()
-    process.native(0, CUBIN, kernel={"name": name, "qualified_name": name, "mangled": "_Z" + "x" * 100_000})
-    process.complete(0)
-    run.finish(process)
-    manifest = run.only()
+    manifest = run.sealed(
+        CUBIN, kernel={"name": name, "qualified_name": name, "mangled": "_Z" + "x" * 100_000}
+    )
     assert manifest.kernel.name == "a" * 80 and manifest.kernel.qualified_name == name
 
 
@@ -251,13 +241,9 @@ def test_a_name_of_many_kilobytes_makes_a_short_folder(run: Run) -> None:
 
 def test_of_a_fatbin_comes_all_that_serves(run: Run) -> None:
     image = fatbin(entry(PTX_TEXT, 80, kind=1, packing="zstd"), entry(cubin(80), 80), entry(CUBIN, 90))
-    process = run.process()
-    process.native(
-        0, image, image={"file": "code/fatbin-1", "kind": "fatbin", "origin": "", "mapped_from": "/app"}
+    manifest = run.sealed(
+        image, image={"file": "code/fatbin-1", "kind": "fatbin", "origin": "", "mapped_from": "/app"}
     )
-    process.complete(0)
-    run.finish(process)
-    manifest = run.only()
     with Reproducer.open(run.collector.sealed[0].path) as reproducer:
         assert reproducer.code("fatbin") == image
         assert reproducer.code("cubin") == CUBIN and reproducer.code("ptx") == PTX_TEXT
@@ -268,11 +254,7 @@ def test_of_a_library_only_what_this_device_runs(run: Run, monkeypatch: pytest.M
     image = fatbin(entry(cubin(80), 80), entry(CUBIN, 90))
     monkeypatch.setattr("kerncap.capture.native_seal.MAX_FATBIN_STORED", len(image) - 1)
     assert MAX_FATBIN_STORED == 64 << 20
-    process = run.process()
-    process.native(0, image, image={"file": "code/fatbin-1", "kind": "fatbin"})
-    process.complete(0)
-    run.finish(process)
-    manifest = run.only()
+    manifest = run.sealed(image, image={"file": "code/fatbin-1", "kind": "fatbin"})
     assert [code.stage for code in manifest.code] == ["cubin"]
     assert any("only what this device runs" in note for note in manifest.notes)
 
@@ -288,11 +270,7 @@ def test_of_a_library_only_what_this_device_runs(run: Run, monkeypatch: pytest.M
 def test_an_image_that_is_not_there_costs_the_image_alone(
     run: Run, image: bytes | None, record: dict[str, Any] | None, note: str
 ) -> None:
-    process = run.process()
-    process.native(0, image, image=record)
-    process.complete(0)
-    run.finish(process)
-    assert any(note in text for text in run.only().notes)
+    assert any(note in text for text in run.sealed(image, image=record).notes)
 
 
 def test_the_source_is_asked_for_with_all_that_is_known(

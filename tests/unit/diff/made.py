@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from kerncap.format import Masks, Reproducer, ReproducerWriter, WriteSet, schema
+from kerncap.format import Reproducer, ReproducerWriter, schema
 from kerncap.format.checks_file import Checks
 from kerncap.format.schema import CHUNK_BYTES
 from tests.unit.format import small
@@ -76,9 +76,9 @@ def measured(path: Path, states: Sequence[State], idle: Sequence[int]) -> None:
     for region, size in sizes.items():
         none = np.zeros(-(-size // 8), dtype=np.uint8)
         every = np.packbits(np.ones(size, dtype=np.uint8), bitorder="little")
-        masks[region] = Masks(every if region in idle else none, none, none)
+        masks[region] = small.Masks(every if region in idle else none, none, none)
     with Reproducer.open(path) as reproducer:
-        stored = WriteSet.from_masks(masks, sizes).save(reproducer)
+        stored = small.write_set(masks, sizes).save(reproducer)
         reproducer.write_checks(Checks(manifest_sha256=reproducer.manifest_sha256, write_set=stored))
 
 

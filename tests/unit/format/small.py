@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from kerncap.format import ReproducerWriter, schema
+from kerncap.format import ReproducerWriter, WriteSet, schema
 from kerncap.format.schema import CHUNK_BYTES
+from kerncap.format.write_set import Mask
+
+
+@dataclass(frozen=True)
+class Masks:
+    """One region's: what is written; of that, what is also input; what is neither read nor written."""
+
+    written: Mask
+    also_input: Mask
+    untouched: Mask
 
 
 def manifest(memory: schema.Memory, sizes: Sequence[int]) -> schema.Manifest:
@@ -44,3 +55,11 @@ def write(parent: Path, states: Sequence[tuple[bytes, bytes]], extra: schema.Man
         if extra is None:
             return writer.seal(manifest(memory, [len(pre) for pre, _ in states]))
         return writer.seal(msgspec.structs.replace(extra, memory=memory))
+
+
+def write_set(masks: Mapping[int, Masks], sizes: Mapping[int, int] | None = None) -> WriteSet:
+    """Of regions that end with their masks if no sizes are given."""
+    sizes = sizes or {region: len(found.written) * 8 for region, found in masks.items()}
+    return WriteSet.from_pieces(
+        sizes, lambda region, kind, start, stop: getattr(masks[region], kind)[start // 8 : -(-stop // 8)]
+    )

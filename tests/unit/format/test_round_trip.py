@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap.format import Masks, Reproducer, ReproducerWriter, WriteSet, schema
+from kerncap.format import Reproducer, ReproducerWriter, WriteSet, schema
 from kerncap.format.schema import CHUNK_BYTES
 from kerncap.format.write_set import Mask
 from tests.golden.contents import noise
@@ -152,28 +152,30 @@ def test_values(values: list[Any], options: dict[str, Any]) -> None:
 @given(st.integers(1, 300), st.binary(min_size=300, max_size=300))
 def test_write_set(size: int, kinds: bytes) -> None:
     kind = np.frombuffer(kinds, np.uint8)[:size] % 4
-    masks = Masks(*(np.packbits(flags, bitorder="little") for flags in (kind < 2, kind == 1, kind == 3)))
+    masks = small.Masks(
+        *(np.packbits(flags, bitorder="little") for flags in (kind < 2, kind == 1, kind == 3))
+    )
     with tempfile.TemporaryDirectory() as parent:
         folder = small.write(Path(parent), [(bytes(size), bytes(size))])
         with Reproducer.open(folder) as made:
             from kerncap.format import Checks
 
-            stored = WriteSet.from_masks({0: masks}).save(made)
+            stored = small.write_set({0: masks}).save(made)
             made.write_checks(Checks(manifest_sha256=made.manifest_sha256, write_set=stored))
         with Reproducer.open(folder) as again:
             found = WriteSet.load(again)
             assert found is not None
             np.testing.assert_array_equal(found.mask(0), masks.written)
             np.testing.assert_array_equal(found.mask(0, "also_input"), masks.also_input)
-            np.testing.assert_array_equal(found.masks(0).untouched, masks.untouched)
+            np.testing.assert_array_equal(found.mask(0, "untouched"), masks.untouched)
             assert found.also_input(0) == bool((kind == 1).any())
             assert found.written_bytes(0) == int((kind < 2).sum())
             assert found.count(0, "untouched") == int((kind == 3).sum())
             assert found.written_bytes(1) == 0
 
 
-def only_written(mask: Mask) -> Masks:
-    return Masks(mask, np.zeros_like(mask), np.zeros_like(mask))
+def only_written(mask: Mask) -> small.Masks:
+    return small.Masks(mask, np.zeros_like(mask), np.zeros_like(mask))
 
 
 def test_write_set_of_several_pieces(tmp_path: Path) -> None:
@@ -186,7 +188,7 @@ def test_write_set_of_several_pieces(tmp_path: Path) -> None:
     with Reproducer.open(folder) as made:
         from kerncap.format import Checks
 
-        stored = WriteSet.from_masks({0: only_written(mask)}, {0: size}).save(made)
+        stored = small.write_set({0: only_written(mask)}, {0: size}).save(made)
         made.write_checks(Checks(manifest_sha256=made.manifest_sha256, write_set=stored))
         found = WriteSet.load(made)
         assert found is not None
@@ -197,7 +199,7 @@ def test_write_set_of_several_pieces(tmp_path: Path) -> None:
 def test_write_set_beyond_its_region_is_refused(tmp_path: Path) -> None:
     folder = small.write(tmp_path, [(bytes(5), bytes(5))])
     with Reproducer.open(folder) as made:
-        beyond = WriteSet.from_masks({0: only_written(np.array([0x3F], np.uint8))})
+        beyond = small.write_set({0: only_written(np.array([0x3F], np.uint8))})
         try:
             beyond.save(made)
         except ValueError as error:
@@ -208,6 +210,6 @@ def test_write_set_beyond_its_region_is_refused(tmp_path: Path) -> None:
 
 def test_masks_that_contradict_each_other_are_refused() -> None:
     none, some = np.zeros(1, np.uint8), np.array([4], np.uint8)
-    for masks in (Masks(none, some, none), Masks(some, none, some)):
+    for masks in (small.Masks(none, some, none), small.Masks(some, none, some)):
         with pytest.raises(ValueError, match="region 0: a byte is"):
-            WriteSet.from_masks({0: masks})
+            small.write_set({0: masks})

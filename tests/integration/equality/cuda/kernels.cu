@@ -1,4 +1,4 @@
-// Pairs of kernels that are written independently of each other, and mistakes. kernels.ptx is of
+// Pairs of kernels that are written independently of each other, and mistakes. kernels.ptx.gz is of
 // `nvcc -std=c++17 -arch=sm_80 -Xcicc -nvvmir-library -Xcicc NONE -ptx`, where NONE has the bytes of
 // `_NO_LIBRARY`.
 #include <cuda_bf16.h>

@@ -1,7 +1,8 @@
-"""Launches of kernels.ptx, without a GPU and without nvcc."""
+"""Launches of kernels.ptx.gz, without a GPU and without nvcc."""
 
 from __future__ import annotations
 
+import gzip
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from kerncap.sanitizer.launch import (
 )
 from kerncap.sanitizer.paged_bytes import PagedBytes
 
-PTX = Path(__file__).with_name("kernels.ptx")
+PTX = Path(__file__).with_name("kernels.ptx.gz")
 _BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int32": 4}
 
 
@@ -47,7 +48,7 @@ class Rising:
 
 @cache
 def text() -> str:
-    return PTX.read_text(encoding="utf-8")
+    return gzip.decompress(PTX.read_bytes()).decode()
 
 
 def launched(

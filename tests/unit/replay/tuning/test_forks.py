@@ -19,7 +19,6 @@ from kerncap.replay.tuning.trial_launch import BenchOptions
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.compile_messages import Compilation, CompilationEnded, Compiling
 from kerncap.replay.worker.protocol import Config
-from kerncap.replay.worker_process import bury
 from tests.unit.replay.build import add
 
 pytestmark = pytest.mark.usefixtures("own_nurseries")
@@ -58,7 +57,9 @@ def test_what_compiles_is_a_fork_that_hears_what_was_asked_at_once(tmp_path: Pat
     assert typed_json.read(Compiling, lines.next() or b"") == Compiling(90, None)
     answer = typed_json.read(CompilationEnded, lines.next() or b"")
     assert parent_of(started.process.pid) == nursery.pid
-    bury(started)
+    for fd in (started.requests, started.replies):
+        os.close(fd)
+    started.process.end()
     nursery.close()
     assert answer.id == 5 and "KeyError" in answer.error
 
