@@ -1,4 +1,4 @@
-"""Which of a folder's reproducers are old or too many, and their removal."""
+"""Which of a folder's reproducers are old or take too much space, and their removal."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def collect(
     holds nothing else, goes; links are not followed. Raises UsageError.
     """
     if older_than_s is None and keep_bytes is None:
-        raise UsageError("gc: nothing says what may go; give --older-than or --keep-size")
+        raise UsageError("gc: neither an age nor a size; give --older-than or --keep-size")
     for folder in folders:
         if not folder.is_dir() or folder.is_symlink():
             raise UsageError(f"{folder}: not a folder; name the one that holds reproducers")

@@ -44,7 +44,7 @@ COMMANDS = {
     "export": "Export a reproducer as a project that runs without kerncap.",
     "report": "Make an HTML page of a reproducer.",
     "view": "Open reproducers in a viewer in the browser.",
-    "gc": "List reproducers that are old or too many, and remove them.",
+    "gc": "List reproducers that are old or take too much space, and remove them.",
     "seal": "Recover the launches of a session that was killed.",
     "doctor": "Report what works on this machine, or in a program, and what is missing.",
     "config": "Show what configuration files set.",

@@ -1,4 +1,4 @@
-"""``kerncap gc``: remove reproducers that are old or too many."""
+"""``kerncap gc``: remove reproducers that are old or take too much space."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kerncap.cli.paths import PATH
 
 @click.command("gc")
 @click.argument("folders", type=PATH, nargs=-1, metavar="[DIR]...")
-@click.option("--older-than", metavar="AGE", help="Reproducers older than 12h, 30d or 2w.")
-@click.option("--keep-size", "max_size", metavar="SIZE", help="The oldest, until the others fit into SIZE.")
-@click.option("--delete", is_flag=True, help="Remove them; without it they are only listed.")
+@click.option("--older-than", metavar="AGE", help="Choose those older than 12h, 30d or 2w.")
+@click.option("--keep-size", "max_size", metavar="SIZE", help="Choose the oldest until the rest fits.")
+@click.option("--delete", is_flag=True, help="Remove the chosen ones instead of listing them.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
     folders: tuple[Path, ...], older_than: str | None, max_size: str | None, delete: bool, as_json: bool
 ) -> int:
-    """List the reproducers in DIR (kerncap-out) that are old or too many; with --delete, remove them.
+    """List reproducers in DIR that are old or take too much space; --delete removes them.
 
-    Only your own whole reproducers are removed, never another file or folder; links are not followed.
-    Age counts from when the folder was written, size is that on disk.
+    DIR is kerncap-out by default. Only complete reproducers that you own are removed; links are not followed.
+    Age is the time since the folder was written, size is its size on disk.
     """
     from kerncap.api.gc import collect, parse_age
     from kerncap.capture.options import parse_size

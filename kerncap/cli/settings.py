@@ -117,7 +117,7 @@ def _parsed(path: Path) -> dict[str, Any]:
         found: dict[str, Any] = tomllib.loads(read_regular_text(path, _MOST_BYTES))
         return found
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: {error}; repair it") from error
+        raise UsageError(f"{path}: {error}; fix it") from error
 
 
 def _text(path: Path, name: str, value: Any) -> str:
@@ -131,5 +131,5 @@ def _inside(path: Path, output: str) -> str:
     base = path.parent.resolve()
     place = (base / output).resolve()
     if base != place and base not in place.parents:
-        raise UsageError(f"{path}: capture.output: {output} is outside of the project; name a folder in it")
+        raise UsageError(f"{path}: capture.output: {output} is outside the project; name a folder in it")
     return os.path.relpath(place)

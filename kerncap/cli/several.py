@@ -35,7 +35,7 @@ def of_each(work: Work, required: bool = True) -> Work:
 
         for name, option in _OF_ONE.items():
             if options.get(name):
-                raise UsageError(f"{option}: for one reproducer, not for {len(reproducers)}; leave it out")
+                raise UsageError(f"{option}: takes one reproducer, not {len(reproducers)}; leave it out")
         statuses = []
         for number, path in enumerate(reproducers):
             click.echo(f"{'' if number == 0 else chr(10)}{path}:")

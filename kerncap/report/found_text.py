@@ -36,7 +36,7 @@ def render_collected(
     """What ``kerncap gc`` would remove, or has removed."""
     lines = [f"{visible(path)}: left alone: {visible(reason)}" for path, reason in left_alone]
     size = log.size(sum(each.size_bytes for each in going))
-    kept = f"{kept_count:,} stay{'s' * (kept_count == 1)}"
+    kept = f"{kept_count:,} kept"
     count = f"{len(going):,} reproducer{'s' * (len(going) != 1)}"
     if removed:
         lines.append(f"removed {count}, {size}; {kept}")

@@ -133,7 +133,7 @@ class LeftAlone(Part, frozen=True, kw_only=True):
 
 
 class GcDocument(Document, frozen=True, kw_only=True):
-    """Reproducers that are old or too many, the newest first."""
+    """Reproducers that are old or take too much space, the newest first."""
 
     removed: Annotated[bool, says("False without --delete: they are still there.")]
     reproducers: tuple[CollectedReproducer, ...]

@@ -25,7 +25,7 @@ NAME = "kerncap-on-failure"
 def add_options(group: pytest.OptionGroup) -> None:
     group.addoption(
         OPTION, action="store_true",
-        help="run each test that fails again, under capture; reproducers of the launches to blame stay",
+        help="run failed tests again under capture; keep reproducers of the launches to blame",
     )  # fmt: skip
     group.addoption(
         FAILURES, default="kerncap-failures", metavar="DIR",

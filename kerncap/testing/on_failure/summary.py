@@ -44,7 +44,7 @@ def markdown(left: Sequence[Left], failed: int, output: Path) -> str:
         lines += ["", "Without a reproducer:", ""]
         lines += [f"- {_code(one.test)}: {_code(one.reason)}" for one in without]
     if failed > len(left):
-        lines += ["", f"{failed - len(left)} more failed and did not run again."]
+        lines += ["", f"{failed - len(left)} more failed and were not run again."]
     return "\n".join(lines) + "\n"
 
 

@@ -26,7 +26,7 @@ _APART = {"xdist": ("-n0",), "pytest_cov": ("--no-cov",)}
 def watch(config: pytest.Config, output: Path) -> int:
     """Run the tests, then each that failed again; the exit status of the first. Raises pytest.UsageError."""
     if config.invocation_params.plugins:
-        raise pytest.UsageError("--kerncap-on-failure: pytest has objects as plugins; name modules with -p")
+        raise pytest.UsageError("--kerncap-on-failure: plugins are given as objects; name modules with -p")
     words = [*_pytest_words(), *map(str, config.invocation_params.args)]
     folder = config.invocation_params.dir
     summary = output / SUMMARY
@@ -51,12 +51,12 @@ def watch(config: pytest.Config, output: Path) -> int:
 
 def _look_after(failed: Sequence[FailedTest], run: Pytest, output: Path) -> None:
     left: list[Left] = []
-    print(f"kerncap: {len(failed)} failed; running again under capture", flush=True)
+    print(f"kerncap: {len(failed)} failed; running them again under capture", flush=True)
     for each in failed[:MOST_TESTS]:
         left.append(run.again(each, output))
         print(printable(text(left[-1], run.folder)), flush=True)
     if len(failed) > MOST_TESTS:
-        print(f"kerncap: {len(failed) - MOST_TESTS} more failed and did not run again", flush=True)
+        print(f"kerncap: {len(failed) - MOST_TESTS} more failed and were not run again", flush=True)
     try:
         output.mkdir(parents=True, exist_ok=True)
         whole_files.write(output / SUMMARY, markdown(left, len(failed), output))

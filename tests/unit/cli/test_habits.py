@@ -78,7 +78,7 @@ def test_several_on_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert [line for line in found.out.splitlines() if line.endswith(":")][:2] != []
     assert found.out.count("\nkernel ") == 2 and "nowhere: no such reproducer" in found.err
     assert main(["inspect", "--json", "scale-11", "sum"]) == 2
-    assert "--json: for one reproducer, not for 2" in capsys.readouterr().err
+    assert "--json: takes one reproducer, not 2" in capsys.readouterr().err
     assert main(["pack", "scale-11", "sum"]) == 0
     assert sorted(path.name for path in folder.parent.glob("*.zip")) == ["scale-1111.zip", "sum-3333.zip"]
 
@@ -91,14 +91,14 @@ def test_replay_takes_several(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert found.err.count("--trust") >= 3
     for option in ("--edit", "--watch", "--json"):
         assert main(["replay", "scale-11", "sum", option]) == 2
-        assert f"{option}: for one reproducer, not for 2" in capsys.readouterr().err
+        assert f"{option}: takes one reproducer, not 2" in capsys.readouterr().err
     assert main(["replay"]) == 2 and "missing argument 'REPRO...'" in capsys.readouterr().err
 
 
 def test_gc_removes_what_is_old_or_too_much(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     there = sorted(folder.rglob("manifest.json"))
     assert main(["gc", "--older-than", "24h"]) == 0
-    assert "1 reproducer, " in (text := capsys.readouterr().out) and "removed with --delete; 2 stay" in text
+    assert "1 reproducer, " in (text := capsys.readouterr().out) and "removed with --delete; 2 kept" in text
     assert sorted(folder.rglob("manifest.json")) == there
 
     assert main(["gc", "--older-than", "2d", "--delete", "--json"]) == 0

@@ -89,7 +89,7 @@ def test_no_output_leads_out_of_the_project(
     (project / "link").symlink_to(project.parent)
     write(project, f'[tool.kerncap.capture]\noutput = "{output}"\n')
     assert main(["capture", "--", "true"]) == 2
-    assert "is outside of the project" in capsys.readouterr().err
+    assert "is outside the project" in capsys.readouterr().err
     assert {each.name for each in project.parent.iterdir()} == {"config", "project"}
 
 

@@ -182,7 +182,7 @@ def test_the_comment_shows_names_as_code(tmp_path: Path) -> None:
     text = markdown(left, 4, tmp_path)
     assert "| `t.py::test[@everyone\\|'<img>]` | `t-1/scale-1` | `it wrote y` |" in text
     assert "- `t.py::other # title`: `nothing was captured`" in text
-    assert "1 of 4 failed tests" in text and "2 more failed and did not run again" in text
+    assert "1 of 4 failed tests" in text and "2 more failed and were not run again" in text
     assert "inspect t-1/scale-1" in text
 
 
