@@ -19,7 +19,7 @@ from kerncap.sanitizer.symbolic.expr import (
 )
 
 MAX_LENGTH = 1000
-_MOST = 1 << 63  # of a number's size
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _FUNCTIONS = ("cdiv", "max", "min")
 
 
@@ -37,7 +37,10 @@ def formula(text: str, names: Mapping[str, Expr], what: str) -> Expr:
             pass
     if tree is None:
         raise UsageError(f"{what}: {text[:60]!r} is {problem}; expected arithmetic such as cdiv(n, 1024)")
-    return _Reader(names, what).read(tree)
+    try:
+        return _Reader(names, what).read(tree)
+    except RecursionError:
+        raise UsageError(f"{what}: {text[:60]!r} is nested too deeply; write it shorter") from None
 
 
 class _Reader:
@@ -47,7 +50,7 @@ class _Reader:
 
     def read(self, node: ast.expr) -> Expr:
         found = self._read(node)
-        if found.low is None or found.high is None or max(abs(found.low), abs(found.high)) > _MOST:
+        if found.low is None or found.high is None or found.low < _LEAST or found.high > _MOST:
             raise UsageError(f"{self.what}: {ast.unparse(node)} may leave 64 bits; choose smaller sizes")
         return found
 

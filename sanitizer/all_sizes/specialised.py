@@ -105,6 +105,11 @@ def classes_of(
     sizes = {name: interval.expression(name) for name, interval in statement.sizes.items()}
     names = numbers_over(statement, sizes, values)
     numbers = {name: names[name] for name in (*sizes, *statement.relations)}
+    for name, number in numbers.items():
+        if number.low is None or number.low < -_LARGEST - 1:
+            raise UsageError(
+                f"--for-all: {name} may be {number.low}; state sizes that keep it in 32 bits below 0"
+            )
     solver = Solver()
     found: list[tuple[Mapping[str, Kind], dict[str, int]]] = []
     waiting: list[tuple[dict[str, Kind], Expr]] = [({}, TRUE)]

@@ -141,6 +141,12 @@ class _Problems:
             compiled.ttir, self.statement, self.grid, self.texts, self.constants,
             str(self.reproducer.path), like, compiled,
         )  # fmt: skip
+        kept = (
+            f"{one.name} stays {like.configuration[one.name]}"
+            for one in self.reproducer.manifest.arguments
+            if one.role == "constexpr" and one.name in like.configuration
+        )
+        problem = replace(problem, given=(*problem.given, *kept))
         return replace(sanitize_all_sizes(problem, self.options), label=label)
 
 

@@ -68,6 +68,7 @@ def test_rows_of_all_sizes(captured: Path) -> None:
 def test_every_text_that_a_source_is_compiled_to() -> None:
     """A store without a mask, of a kernel that Triton compiles in one way for 1 and in one for all others."""
     reports = sanitize_reproducer_for_all(GOLDEN_BLOCK, ["n=1..2**31-1"], "cdiv(n,BLOCK)", {}, trusted=True)
+    assert all(one.for_all is not None and "BLOCK stays 128" in one.for_all.assumed for one in reports)
     found = {one.label: [(finding.sizes, finding.smallest) for finding in one.findings] for one in reports}
     assert found == {
         "n is 1": [((("n", 1),), True)],
@@ -79,6 +80,7 @@ def test_every_text_that_a_source_is_compiled_to() -> None:
     ("stated", "grid", "arguments", "message"),
     [
         ("n=1..99", None, {}, "--for-all needs --grid over the sizes"),
+        ("n=-2**40..99", "2", {}, "n may be -1099511627776; state sizes that keep it in 32 bits below 0"),
         ("n=1..99", "n", {}, "--grid n: it is 250,1,1 in the captured launch, whose grid was 2,1,1"),
         ("n=1..99", "2", {"x_ptr": "f32[2*n]"}, "x_ptr=f32[2*n]: 500 elements in the captured launch"),
         ("BLOCK=1..99", "2", {}, "BLOCK is not an integer or pointer of the compiled kernel"),

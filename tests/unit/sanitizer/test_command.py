@@ -340,6 +340,8 @@ def test_whole_blocks_need_no_mask(capsys: pytest.CaptureFixture[str], ttir: Pat
         (["--for-all", "n=1..9", "--grid", "n**n"], "--grid n**n: n ** n is not supported"),
         (["--for-all", "n=1..9", "--arg", "x_ptr=n"], "argument x_ptr=n: expected a tensor such as f32[M,K]"),
         (["--for-all", "n=-9..9"], "a size or stride may be negative; state sizes that keep it at 0 or more"),
+        (["--for-all", f"n=1..{'-' * 900}9"], "is nested too deeply; write it shorter"),
+        (["--for-all", "n=1..2**63"], "--for-all n=1..2**63: 2 ** 63 may leave 64 bits"),
         (["--for-all", "n=1..2**64"], "--for-all n=1..2**64: 2 ** 64 may leave 64 bits"),
     ],
 )  # fmt: skip
