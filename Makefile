@@ -115,6 +115,10 @@ format: $(STAMP) ## reformat as `make lint` asks
 docs: $(STAMP) ## the documentation site in build/docs, with every warning an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+.PHONY: man
+man: $(STAMP) ## manual pages in build/man/man1, for packages; `man -M build/man kerncap`
+	@$(BIN)/python tools/man_pages.py build/man/man1
+
 .PHONY: bench
 bench: $(STAMP) ## every benchmarks/*.py but the zoo: a ratio against a named baseline of the same run
 	@for file in $(filter-out benchmarks/zoo.py benchmarks/proofs.py,$(wildcard benchmarks/[a-z]*.py)); do echo "== $$file"; $(BIN)/python "$$file"; done
