@@ -31,6 +31,7 @@ from kerncap.sanitizer.findings import (
 )
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.limited_contents import LimitedContents
+from kerncap.sanitizer.shared import check as shared
 from kerncap.sanitizer.symbolic.expr import Variable, forgetting
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir import read_module
@@ -93,6 +94,7 @@ def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
     settled = _without_unused(analysis, _evaluate(analysis, settled, notes))
     if "race" in options.checks:
         settled = _with_lanes(analysis, settled, notes)
+    settled += _compiled(analysis)
     settled.sort(key=lambda one: one.order)
     needs_bytes = 0
     if limited is not None and limited.told is not None:
@@ -156,6 +158,22 @@ def _races(analysis: Analysis) -> list[Settled]:
             Settled("race", kind_of(one), one.location, Unproven(reason), one.order)
             for one in memory_operations(analysis.module)
         ]
+
+
+def _compiled(analysis: Analysis) -> list[Settled]:
+    """What only TTGIR has: shared memory, and ways to the launch's memory that are not read."""
+    if not shared.is_ttgir(analysis.module):
+        return []
+    settled = []
+    if "oob" in analysis.options.checks:
+        settled += shared.unseen_accesses(analysis.module)
+    if "shared" in analysis.options.checks:
+        try:
+            settled += shared.check(analysis.module, analysis.launch)
+        except Exception as error:
+            operations = shared.operations(analysis.module)
+            settled += [shared.settled(one, Unproven(_failure(error))) for one in operations]
+    return settled
 
 
 def _promises(analysis: Analysis) -> Iterable[Settled]:
@@ -236,7 +254,12 @@ def _without_unused(analysis: Analysis, settled: list[Settled]) -> list[Settled]
         and isinstance(one.verdict, Violated)
         and all(finding.unwritten for finding in one.verdict.findings)
     }
-    loads = [one for one in memory_operations(analysis.module) if one.order in accused]
+    loads = [
+        one
+        for one in memory_operations(analysis.module)
+        # What is copied to shared memory is used from there.
+        if one.order in accused and one.name != "ttg.async_copy_global_to_local"
+    ]
     dropped = {one.order for one in unused(analysis, loads)} if loads else set()
     return [
         replace(one, verdict=Proved("evaluated", contents=True))

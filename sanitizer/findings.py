@@ -8,8 +8,8 @@ from typing import Literal
 
 from kerncap.sanitizer.ttir.ir import Location
 
-CHECKS = ("oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor")
-Check = Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor"]
+CHECKS = ("oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor", "shared")
+Check = Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor", "shared"]
 NOT_SANITISED = "could not be sanitised"  # how a note begins that says so of a launch
 # A front end does not track allocations: reported once for a launch.
 NOT_KNOWN = "whether this memory was written before is not known here"

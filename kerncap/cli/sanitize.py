@@ -36,10 +36,10 @@ class _Command(click.Command):
 
 
 @click.command("sanitize", cls=_Command)
-@click.argument("paths", metavar="REPRO...|FILE.ttir|-- CMD...", nargs=-1, type=REPRO)
+@click.argument("paths", metavar="REPRO...|FILE.ttir|FILE.ttgir|-- CMD...", nargs=-1, type=REPRO)
 @click.option(
     "--check", "checks", metavar="LIST",
-    help="Checks to make: oob, race, uninit, overflow, promise, alignment, descriptor. Default: all.",
+    help="Checks to make: oob, race, uninit, overflow, promise, alignment, descriptor, shared. Default: all.",
 )  # fmt: skip
 @click.option(
     "--bounds", type=click.Choice(["view", "storage", "allocation"]), default="storage", show_default=True,
@@ -65,6 +65,10 @@ class _Command(click.Command):
     "--trust", is_flag=True, help="Compile the source of a reproducer that was not captured here; remembered."
 )
 @click.option("--python", metavar="PATH", help="Python with triton, to compile a reproducer's source.")
+@click.option(
+    "--stage", type=click.Choice(["ttir", "ttgir"]), default="ttir", show_default=True,
+    help="Text of a reproducer to check; ttgir is what Triton's compiler made, with shared memory.",
+)  # fmt: skip
 @click.option("--one-config", is_flag=True, help="Check only the configuration that the autotuner picks.")
 @click.option(
     "--solver-timeout", metavar="S", type=Finite(0, 1e6), default=2.0, show_default=True,
@@ -172,7 +176,7 @@ def _sanitize(
         reports, program, notes = _run(command_line, options, as_json, given)
     elif not paths:
         raise UsageError("sanitize: nothing to check; give a reproducer, a .ttir file, or -- and a program")
-    elif any(path.suffix == ".ttir" for path in paths):
+    elif any(path.suffix in (".ttir", ".ttgir") for path in paths):
         path, *others = paths
         if others:
             raise UsageError("sanitize: one .ttir file, or several reproducers; leave out the others")
@@ -266,12 +270,16 @@ def _reproducer(path: Path, options: Any, given: dict[str, Any]) -> Sequence[Lau
     if given["for_all"]:
         from kerncap.api.sanitize.all_sizes import sanitize_reproducer_for_all
 
+        if given["stage"] != "ttir":
+            raise UsageError("--for-all reads TTIR; leave out --stage")
         arguments = _arguments(given)
         return sanitize_reproducer_for_all(path, given["for_all"], given["grid"], arguments, options, **how)
     if given["grid"] is not None or given["arguments"]:
         raise UsageError(f"{path}: --grid and --arg go with a .ttir file or with --for-all; leave them out")
     judge = sanitize_range if is_range(path) else sanitize_reproducer
-    return judge(path, options, **how)
+    if given["stage"] == "ttgir" and given["target"] is not None:
+        raise UsageError("--stage ttgir checks the captured text; leave out --target")
+    return judge(path, options, stage=given["stage"], **how)
 
 
 # Where each option applies; elsewhere it is refused instead of ignored.
@@ -280,12 +288,13 @@ _OF = {
     "for_all": (_TTIR, _REPRODUCER),
     "grid": (_TTIR, _REPRODUCER), "arguments": (_TTIR, _REPRODUCER),
     "one_config": (_PROGRAM,), "target": (_PROGRAM, _REPRODUCER),
-    "trust": (_REPRODUCER,), "python": (_REPRODUCER,),
+    "trust": (_REPRODUCER,), "python": (_REPRODUCER,), "stage": (_REPRODUCER,),
 }  # fmt: skip
 _SPELLED = {"for_all": "--for-all", "arguments": "--arg", "one_config": "--one-config"}
 
 
 def _check_options(what: str, given: dict[str, Any]) -> None:
+    given = {**given, "stage": given["stage"] != "ttir"}
     for name, fits in _OF.items():
         if given[name] and what not in fits:
             raise UsageError(

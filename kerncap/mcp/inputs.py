@@ -121,7 +121,7 @@ class Sanitize(Takes, frozen=True, kw_only=True):
     repro: Repro
     checks: Annotated[
         str | None,
-        _says("Checks: oob, race, uninit, overflow, promise, alignment, descriptor; separated by commas."),
+        _says("Checks: oob, race, uninit, overflow, promise, alignment, descriptor, shared; by commas."),
     ] = None
     bounds: Annotated[
         Literal["view", "storage", "allocation"], _says("Memory that an access must stay inside.")

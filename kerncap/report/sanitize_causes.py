@@ -9,7 +9,7 @@ from kerncap.sanitizer.findings import Finding, LaunchReport, Violated
 from kerncap.sanitizer.ttir.ir import Location
 
 # What corrupts memory first: the rest is often a consequence.
-_ORDER = ("oob", "overflow", "race", "uninit", "alignment", "descriptor", "promise")
+_ORDER = ("oob", "shared", "overflow", "race", "uninit", "alignment", "descriptor", "promise")
 
 _Line = tuple[str, int] | None
 

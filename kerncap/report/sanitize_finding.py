@@ -19,6 +19,7 @@ TITLES = {
     "promise": "broken promise to the compiler",
     "alignment": "misaligned access",
     "descriptor": "invalid tensor descriptor",
+    "shared": "shared memory used out of order",
 }
 _SHOWN_FRAMES = 6
 _SOURCE_WIDTH = 200
@@ -102,7 +103,8 @@ def _facts(finding: Finding) -> list[tuple[str, str]]:
         facts.append(("lands in", finding.lands_in))
     if finding.other is not None:
         other = finding.other
-        also = "" if other.location == finding.location else "; counted as a separate finding"
+        apart = finding.check == "race" and other.location != finding.location
+        also = "; counted as a separate finding" if apart else ""
         spot = f"{other.access} at {place(other.location)}, {describe_place(other.place)}{also}"
         facts.append(("other", spot))
     if finding.suggestion:

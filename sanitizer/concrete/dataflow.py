@@ -24,7 +24,7 @@ ANYWHERE = -1  # in a set of storages: a pointer that may lead into any of them
 ATOMICS = frozenset(("tt.atomic_rmw", "tt.atomic_cas", "tt.atomic_load", "tt.atomic_store", "tt.atomic_poll"))
 LOADS = frozenset(
     (
-        *("tt.load", "tt.descriptor_load", "tt.descriptor_gather"),
+        *("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "ttg.async_copy_global_to_local"),
         *("tt.experimental_descriptor_load", "tt.experimental_descriptor_gather"),
     )
 )

@@ -1,4 +1,4 @@
-"""The assembly of what branches, loops and returns: ``scf``, ``cf``, ``tt.call``."""
+"""The assembly of what branches, loops and returns: ``scf``, ``cf``, ``tt.call``, partitions of warps."""
 
 from __future__ import annotations
 
@@ -172,6 +172,47 @@ def _index_switch(reader: Cursor, operation: Operation, count: int) -> list[Type
     return types
 
 
+def _warp_specialize(reader: Cursor, operation: Operation, count: int) -> list[Type]:
+    """Regions: the default's, then one per partition, whose arguments are the operands."""
+    stream = reader.stream
+    operands: list[Value] = []
+    stream.expect("(")
+    while not stream.accept(")"):
+        operands.append(reader.next_value())
+        if not stream.accept(","):
+            stream.expect(")")
+            break
+    operation.operands = tuple(operands)
+    _attributes(reader, operation)
+    stream.expect("default")
+    regions = [reader.region()]
+    while stream.peek().startswith("partition"):
+        stream.at += 1
+        arguments: list[Value] = []
+        stream.expect("(")
+        while not stream.accept(")"):
+            name = stream.next()
+            stream.expect(":")
+            value = Value(name, stream.type())
+            value.location = reader.location()
+            arguments.append(value)
+            if not stream.accept(","):
+                stream.expect(")")
+                break
+        if len(arguments) != len(operands):
+            stream.fail(f"a partition takes {len(arguments)} values, but {len(operands)} are given")
+        if stream.accept("num_warps"):
+            stream.skip_brackets()
+        regions.append(reader.region(arguments))
+    for region in regions:
+        region.parent = operation
+    operation.regions = tuple(regions)
+    stream.expect(":")
+    stream.type_list()
+    stream.expect("->")
+    return stream.type_list()
+
+
 def _branch(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     operation.successors = (successor(reader),)
     _attributes(reader, operation)
@@ -253,4 +294,5 @@ FORMS: dict[str, Callable[[Cursor, Operation, int], list[Type]]] = {
     "cf.cond_br": _conditional_branch,
     "cf.switch": _switch,
     "tt.call": _call,
+    "ttg.warp_specialize": _warp_specialize,
 }

@@ -263,6 +263,7 @@ def _last(inputs: list[Type]) -> Type:
 
 
 _RESULTS: dict[str, Callable[[list[Type]], Type]] = {
+    "ttg.async_copy_global_to_local": lambda inputs: OpaqueType("!ttg.async.token"),
     "tt.load": _loaded,
     "tt.make_tensor_descriptor": _descriptor,
     "tt.experimental_make_tensor_descriptor": _descriptor,

@@ -207,6 +207,7 @@ class Module:
 # Operations that touch the launch's memory, and how.
 MEMORY = {
     "tt.load": "load", "tt.descriptor_load": "load", "tt.descriptor_gather": "load",
+    "ttg.async_copy_global_to_local": "load",
     "tt.store": "store", "tt.descriptor_store": "store", "tt.descriptor_scatter": "store",
     "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic", "tt.descriptor_reduce": "atomic",
     "tt.atomic_load": "atomic", "tt.atomic_store": "atomic", "tt.atomic_poll": "atomic",

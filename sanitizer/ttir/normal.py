@@ -93,6 +93,15 @@ def _access(operation: Operation) -> None:
     )
 
 
+def _copy(operation: Operation) -> None:
+    """``%ptr, %memory mask %mask other %other``; a mask and what is put in its place may be absent."""
+    words = operation.attributes.get("words", ())
+    if "operandSegmentSizes" in operation.attributes:
+        return _segments(operation, ("ptr", "memory", "mask", "other"))
+    names = ["ptr", "memory", *(word for word in ("mask", "other") if word in words)]
+    operation.attributes["operand_segments"] = {name: position for position, name in enumerate(names)}
+
+
 def _atomic(operation: Operation) -> None:
     attributes = operation.attributes
     if "atomic_rmw_op" in attributes:
@@ -144,6 +153,7 @@ _FORMS = {
     "tt.get_num_programs": _program,
     "tt.load": _access,
     "tt.store": _access,
+    "ttg.async_copy_global_to_local": _copy,
     "tt.atomic_rmw": _atomic,
     "tt.atomic_cas": _atomic,
     "tt.atomic_load": _atomic,

@@ -105,6 +105,18 @@ def _load(walker: Walker, operation: Operation) -> None:
         walker.define(operation, masked(walker, operation, result, value, mask, operation.segment("other")))
 
 
+def _copy(walker: Walker, operation: Operation) -> None:
+    """To shared memory: what is read is not followed, and left-out lanes are zeros there."""
+    pointer, mask_value = operation.segment("ptr"), operation.segment("mask")
+    assert pointer is not None
+    mask, mask_undefined = _mask(walker, mask_value)
+    record(
+        walker, operation, "load", walker.pointers(pointer), mask, mask_undefined, None, None,
+        _pointee(pointer.type), pointer_operand=pointer, mask_operand=mask_value,
+    )  # fmt: skip
+    _nothing(walker, operation)
+
+
 def _store(walker: Walker, operation: Operation) -> None:
     pointer, mask_value = operation.segment("ptr"), operation.segment("mask")
     value = operation.segment("value")
@@ -176,6 +188,7 @@ OPERATIONS: dict[str, Handler] = {
     "tt.ptr_to_int": _to_integer,
     "tt.load": _load,
     "tt.store": _store,
+    "ttg.async_copy_global_to_local": _copy,
     "tt.atomic_rmw": _atomic,
     "tt.atomic_cas": _atomic,
     "tt.atomic_load": _atomic,

@@ -150,7 +150,7 @@ class _Program:
         name = operation.name
         if self.values and name not in ("tt.load", "tt.descriptor_load", "tt.descriptor_gather"):
             return operation.operands
-        if name in ("tt.load", "tt.store"):
+        if name in ("tt.load", "tt.store", "ttg.async_copy_global_to_local"):
             parts = (operation.segment("ptr"), operation.segment("mask"))
             return tuple(part for part in parts if part is not None)
         if name.startswith(_READ_MODIFY_WRITE):

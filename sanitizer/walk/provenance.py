@@ -89,7 +89,9 @@ def pointer_origins(module: Module, function: Function) -> dict[Value, Origins]:
 def _flows(module: Module, operation: Operation) -> list[tuple[Value | None, Value]]:
     """(from, to) for each way that a pointer takes through an operation; None: from elsewhere."""
     name, results = operation.name, operation.results
-    if name.startswith(("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "tt.atomic")):
+    if name.startswith(
+        ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "tt.atomic", "ttg.async_copy")
+    ):
         return [(None, result) for result in results]
     if name == "tt.addptr":
         return [(operation.operands[0], results[0])]  # a distance is no address

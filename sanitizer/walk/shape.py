@@ -159,6 +159,11 @@ def _gather(walker: Walker, operation: Operation) -> None:
     walker.define(operation, with_undefined(found, lor(found.undefined, index.undefined)))
 
 
+def _same(walker: Walker, operation: Operation) -> None:
+    """Another layout, which is about registers: the elements stay."""
+    walker.define(operation, walker[operation.operands[0]])
+
+
 def _histogram(walker: Walker, operation: Operation) -> None:
     result = operation.results[0]
     elements = prod(shape_of(operation.operands[0].type))
@@ -172,6 +177,7 @@ OPERATIONS: dict[str, Handler] = {
     "tt.get_num_programs": _program_count,
     "tt.make_range": _range,
     "tt.splat": _splat,
+    "ttg.convert_layout": _same,
     "tt.unsplat": _unsplat,
     "tt.expand_dims": _expand_dims,
     "tt.broadcast": _broadcast,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from kerncap.sanitizer.launch import DescriptorArgument, Launch, PointerArgument, TensorArgument
+from kerncap.sanitizer.shared.operations import known as known_to_shared
 from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, Variable, add, const, ite, lor, unknown, var
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir.ir import (
@@ -102,7 +103,8 @@ class Walker:
         reason = f"{operation.name}{place} {why}"
         if any(inner.name in MEMORY for region in operation.regions for inner in walk(region)):
             raise Unsupported(reason)
-        self.note(reason)
+        if not known_to_shared(operation):
+            self.note(reason)
         for result in operation.results:
             self.environment[result] = self.fresh(operation, result, reason)
 

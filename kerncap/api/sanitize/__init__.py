@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from kerncap.api.compiled_ttir import check_target, compile_source
 from kerncap.errors import BackendUnavailable, UsageError
@@ -19,6 +20,7 @@ from kerncap.sanitizer.sources.reproducer import NoTtir, launch_from_reproducer,
 from kerncap.sanitizer.sources.ttir_file import launch_from_ttir
 
 MAX_TTIR_BYTES = 64 << 20
+Stage = Literal["ttir", "ttgir"]  # which of a reproducer's texts; of Gluon there is only the second
 
 
 def parse_checks(text: str | None) -> frozenset[str]:
@@ -41,20 +43,21 @@ def sanitize_reproducer(
     trusted: bool = False,
     python: str | None = None,
     program: Program = worker_process.program,
+    stage: Stage = "ttir",
 ) -> list[LaunchReport]:
     """The one launch of a reproducer, judged on the memory before it.
 
     Reads the TTIR in the reproducer and executes nothing. Where there is none (captured under Triton's
     interpreter), or with a ``target`` ("cuda:90"), the source is compiled by a Python that has Triton:
     ``python``, else as for a replay; ``program`` starts it. That imports the reproducer's module, so it has
-    to be trusted.
+    to be trusted. ``stage`` "ttgir" checks what the compiler made of the TTIR, and compiles nothing.
 
     Raises FormatError and UsageError as reading does, UsageError for one that is not trusted, and
     BackendUnavailable where there is neither TTIR nor a source that compiles.
     """
     check_target(target)
     with Reproducer.open(path) as reproducer:
-        return [judged(reproducer, options or Options(), target, trusted, python, program)]
+        return [judged(reproducer, options or Options(), target, trusted, python, program, stage)]
 
 
 def judged(
@@ -64,14 +67,17 @@ def judged(
     trusted: bool = False,
     python: str | None = None,
     program: Program = worker_process.program,
+    stage: Stage = "ttir",
 ) -> LaunchReport:
     """The launch of an open reproducer. See `sanitize_reproducer`."""
-    text, compiled_for = None, target
+    text, why, compiled_for = None, None, target
     if reproducer.manifest.kernel.language == "triton":
-        why = None
-        if target is not None:
+        gluon = reproducer.code("ttir") is None and reproducer.code("ttgir") is not None
+        if stage == "ttgir" or (gluon and target is None):
+            text = _captured_ttgir(reproducer)
+        elif target is not None:
             why = f"the check is for {target}"
-        elif reproducer.code("ttir") is None:
+        elif not has_code(reproducer):
             why = "it was captured without compiled code, under Triton's interpreter"
             compiled_for = target_of(reproducer.manifest.device)
         if why is not None and compiled_for is not None:
@@ -84,9 +90,21 @@ def judged(
         raise BackendUnavailable("TTIR", f"{reproducer.path}: {error}") from error
     report = sanitize(launch, options)
     notes = notes_of(reproducer.manifest) if options.bounds == "storage" else ()
-    if text is not None:
+    if why is not None:
         notes = (f"compiled from the reproducer's source for {compiled_for}", *notes)
     return replace(report, notes=(*notes, *report.notes))
+
+
+def has_code(reproducer: Reproducer) -> bool:
+    """Whether the text that is checked was captured, so that nothing is compiled."""
+    return reproducer.code("ttir") is not None or reproducer.code("ttgir") is not None
+
+
+def _captured_ttgir(reproducer: Reproducer) -> str:
+    data = reproducer.code("ttgir")
+    if data is None:
+        raise BackendUnavailable("TTGIR", f"{reproducer.path}: it was captured without compiled code")
+    return data.decode("utf-8", errors="replace")
 
 
 def sanitize_ttir(

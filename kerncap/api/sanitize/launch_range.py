@@ -10,7 +10,7 @@ from kerncap.api.accessed_bytes import accessed_bytes
 from kerncap.api.range_flow import Masks, add, meet, meeting, place_masks
 from kerncap.api.range_flow import count as count_of
 from kerncap.api.range_order import order_of, stream_names
-from kerncap.api.sanitize import judged
+from kerncap.api.sanitize import Stage, has_code, judged
 from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.format import LaunchOfRange, LaunchRange
 from kerncap.log import one_line
@@ -41,6 +41,7 @@ def sanitize_range(
     target: str | None = None,
     trusted: bool = False,
     python: str | None = None,
+    stage: Stage = "ttir",
 ) -> list[LaunchReport]:
     """A report for each launch of the range, on the memory before it.
 
@@ -51,11 +52,11 @@ def sanitize_range(
     options = options or Options()
     with LaunchRange.open(path) as opened:
         for launch in opened.launches:
-            if launch.code("ttir") is None and launch.manifest.kernel.language == "triton":
+            if not has_code(launch) and launch.manifest.kernel.language == "triton":
                 trust.require(
                     launch, trusted, ": a launch without compiled code is compiled from its source. That"
                 )
-        reports = [_report(launch, options, target, trusted, python) for launch in opened.launches]
+        reports = [_report(launch, options, target, trusted, python, stage) for launch in opened.launches]
         if "race" in options.checks:
             for number, question in _unordered(opened, _How(trusted, python)):
                 settled = (*reports[number].settled, question)
@@ -64,7 +65,12 @@ def sanitize_range(
 
 
 def _report(
-    launch: LaunchOfRange, options: Options, target: str | None, trusted: bool, python: str | None
+    launch: LaunchOfRange,
+    options: Options,
+    target: str | None,
+    trusted: bool,
+    python: str | None,
+    stage: Stage,
 ) -> LaunchReport:
     manifest, label = launch.manifest, f"launch {launch.number}"
     try:
@@ -72,7 +78,7 @@ def _report(
             raise BackendUnavailable(
                 "the sanitizer", f"it judges Triton kernels, not {manifest.kernel.language}"
             )
-        return replace(judged(launch, options, target, trusted, python), label=label)
+        return replace(judged(launch, options, target, trusted, python, stage=stage), label=label)
     except KerncapError as error:
         x, y, z = (*manifest.launch.grid, 1, 1)[:3]
         notes = (f"{NOT_SANITISED}: {one_line(error)}",)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from kerncap.report.documents.basics import Count, Document, Names, Notes, Part, Path, Stack, Word, says
 
 Check = Annotated[
-    Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor"],
+    Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor", "shared"],
     says("Name of the check."),
 ]
 

@@ -25,12 +25,18 @@ def ttir_of(
     signature: Mapping[str, str],
     constants: Mapping[str, Any],
     target: tuple[str, Any, int] = ("cuda", 90, 32),
+    stage: str = "ttir",
+    **options: Any,
 ) -> str:
-    """The optimised TTIR of a jit function; stages behind it are not run."""
+    """The optimised TTIR of a jit function, of Gluon its TTGIR; stages behind ``stage`` are not run."""
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
     from triton.compiler.compiler import make_backend
+
+    if kernel.is_gluon():
+        from triton.experimental.gluon._runtime import GluonASTSource as ASTSource
+    else:
+        from triton.compiler import ASTSource
 
     names = list(kernel.arg_names)
     types = {name: signature.get(name, "constexpr") for name in names}
@@ -39,15 +45,20 @@ def ttir_of(
     backend = make_backend(gpu)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the backend's own, about its defaults
-        options = backend.parse_options({})
+        parsed = backend.parse_options(options)
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
-    functions = backend.get_codegen_implementation(options)
-    module = source.make_ir(gpu, options, functions, backend.get_module_map(), context)
+    functions = backend.get_codegen_implementation(parsed)
+    module = source.make_ir(gpu, parsed, functions, backend.get_module_map(), context)
     stages: dict[str, Any] = {}
-    backend.add_stages(stages, options, source.language)
-    return str(stages["ttir"](module, {}))
+    backend.add_stages(stages, parsed, source.language)
+    for name in ("ttir", "ttgir"):
+        if name in stages:
+            module = stages[name](module, {})
+        if name == stage:
+            break
+    return str(module)
 
 
 def launch_of(

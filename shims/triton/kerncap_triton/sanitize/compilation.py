@@ -132,7 +132,7 @@ def _compiled(fn: Any, bound: Bound, target: Any, cached: _Cached) -> str:
 
 
 def compile_source(source: Any, options: Any, target: Any) -> str:
-    """TTIR of an ASTSource."""
+    """TTIR of an ASTSource, TTGIR of one in Gluon."""
     from triton._C.libtriton import ir
     from triton.compiler.compiler import make_backend
 
@@ -147,7 +147,8 @@ def compile_source(source: Any, options: Any, target: Any) -> str:
         module = source.make_ir(target, options, implementation, backend.get_module_map(), context)
         stages: Dict[str, Any] = {}
         backend.add_stages(stages, options, source.language)
-        module = stages["ttir"](module, {})
+        # Gluon has no TTIR: its first stage is TTGIR.
+        module = stages["ttir" if "ttir" in stages else "ttgir"](module, {})
     # `str` is the printed form with locations; a module must not outlive its context.
     return str(module)
 
@@ -232,7 +233,10 @@ def _ascii(name: str) -> str:
 
 
 def _source(fn: Any, bound: Bound) -> Any:
-    from triton.compiler import ASTSource
+    if getattr(fn, "is_gluon", bool)():
+        from triton.experimental.gluon._runtime import GluonASTSource as ASTSource
+    else:
+        from triton.compiler import ASTSource
 
     return ASTSource(fn, bound.signature, bound.constants, bound.attributes)
 

@@ -236,8 +236,6 @@ def hand_over(watcher: Watcher, description: Description, carry_out: bool) -> No
 def _describe(
     watcher: Watcher, fn: Any, args: Tuple[Any, ...], given: Dict[str, Any], grid: Any, original: Any
 ) -> Description:
-    if getattr(fn, "is_gluon", bool)():
-        raise Undescribable("a Gluon kernel has no TTIR")
     target = targets.parse(watcher.target or targets.current())
     bound = compilation.bind(fn, args, given, target)
     text = compilation.ttir(fn, bound, target)

@@ -266,3 +266,14 @@ def test_a_program_that_turns_line_information_off_keeps_it_for_findings(
     (launch,) = launches_of(copy, (1,), (torch.zeros(16), torch.zeros(16), 7), {"B": 8})
     assert Path(__file__).name in launch.ttir
     assert os.environ["TRITON_DISABLE_LINE_INFO"] == "1"
+
+
+@pytest.mark.parametrize("broken", ["", "no wait"])
+def test_a_gluon_kernel_is_checked_with_its_shared_memory(broken: str) -> None:
+    copied = pytest.importorskip("tests.unit.sanitizer.shared.kernels", reason="no Triton with Gluon").copied
+    x, out = torch.zeros(2048), torch.zeros(2048)
+    (launch,) = launches_of(copied, (1,), (x, out, 3), {"BLOCK": 512, "BROKEN": broken})
+    found = {(one.check, one.location.frame and one.location.frame.line) for one in sanitize(launch).findings}
+    assert bool(found) == bool(broken) and {check for check, _ in found} <= {"shared"}
+    (launch,) = launches_of(copied, (1,), (x, out, 4), {"BLOCK": 512, "BROKEN": ""})
+    assert {one.check for one in sanitize(launch).findings} == {"oob"}  # one block is fetched too many

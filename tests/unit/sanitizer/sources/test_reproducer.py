@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from kerncap.api.sanitize import judged
+from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
+from kerncap.report.sanitize_counts import counts_of
+from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.launch import TensorArgument
 from kerncap.sanitizer.sources.origins import texts_of, with_original_places
 from kerncap.sanitizer.sources.reproducer import launch_from_reproducer, notes_of
@@ -42,6 +47,18 @@ def test_storages_and_what_is_left_of_their_block() -> None:
             "\n\n\n\n@triton.jit"
         )
         assert notes_of(reproducer.manifest) == ()
+
+
+def test_a_gluon_kernel_is_checked_by_its_ttgir(tmp_path: Path) -> None:
+    def edit(manifest: Any) -> None:
+        (ttir,) = (one for one in manifest["code"] if one["stage"] == "ttir")
+        ttir["stage"] = "ttgir"
+
+    with edited(tmp_path, edit) as reproducer:
+        assert counts_of(judged(reproducer, Options())).operations == 2
+        assert counts_of(judged(reproducer, Options(), stage="ttgir")).operations == 2
+    with Reproducer.open(GOLDEN_BLOCK) as reproducer, pytest.raises(BackendUnavailable, match="TTGIR"):
+        judged(reproducer, Options(), stage="ttgir")
 
 
 def test_storages_that_share_bytes_are_one_across_regions(tmp_path: Path) -> None:

@@ -1,0 +1,140 @@
+"""The check of shared and tensor memory in a launch's TTGIR: an answer for each operation that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kerncap.sanitizer.findings import (
+    AccessKind,
+    Finding,
+    OtherAccess,
+    Place,
+    Proved,
+    Settled,
+    Unproven,
+    Verdict,
+    Violated,
+)
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.shared.needed import needed, unmodelled
+from kerncap.sanitizer.shared.operations import ACTIONS
+from kerncap.sanitizer.shared.run import Diverged, Programs, Report, Run, Stopped, Violation
+from kerncap.sanitizer.ttir.ir import Module, Operation, walk
+
+MAX_STEPS = 1_000_000  # operations that are followed, of all paths together
+MAX_PROGRAMS = 1 << 22
+_VIEWS = frozenset(
+    ("ttg.memdesc_subslice", "ttng.tmem_subslice", "ttg.memdesc_trans", "ttg.memdesc_reshape",
+     "ttg.memdesc_reinterpret", "ttng.inval_barrier")
+)  # fmt: skip
+_WRITING = ("store", "alloc", "copy_global_to_local", "scatter", "init_barrier", "tma_gather", "dealloc")
+
+
+def is_ttgir(module: Module) -> bool:
+    return "ttg.num-warps" in module.attributes
+
+
+def operations(module: Module) -> list[Operation]:
+    """Those that get an answer; what only makes a view of another part of a buffer gets none."""
+    return [
+        one
+        for one in _all(module)
+        if one.name not in _VIEWS and (one.name in ACTIONS or unmodelled(one, ACTIONS))
+    ]
+
+
+def _all(module: Module) -> Iterator[Operation]:
+    for function in module.functions.values():
+        if function.body is not None:
+            yield from walk(function.body)
+
+
+def unseen_accesses(module: Module) -> list[Settled]:
+    """Copies between the launch's memory and shared memory whose addresses no other check reads."""
+    return [
+        Settled("oob", "load", one.location, Unproven(f"the addresses of {one.name} are not read"), one.order)
+        for one in _all(module)
+        if one.name.startswith(("amdg.", "amdgpu."))
+    ]
+
+
+def check(module: Module, launch: Launch) -> list[Settled]:
+    """Follow every path that programs of the launch take. Nothing for a kernel without shared memory."""
+    found = operations(module)
+    if not found:
+        return []
+    report = Report()
+    doubt = next((one.name for one in found if one.name not in ACTIONS), "")
+    if module.attributes.get("ttg.num-ctas", 1) != 1:
+        report.stopped = "a cluster of several blocks is not modelled"
+    elif launch.program_count > MAX_PROGRAMS:
+        report.stopped = f"the grid has more than {MAX_PROGRAMS:,} programs"
+    else:
+        _follow(module, launch, report)
+    # A product's result may be used by any operation.
+    also = dict.fromkeys(one.operation for one in report.violations.values())
+    answers = [settled(one, _verdict(one, report, doubt, launch)) for one in dict.fromkeys([*found, *also])]
+    # A wait is counted only if something is wrong with it.
+    return [one for one in answers if one.access != "none" or not isinstance(one.verdict, Proved)]
+
+
+def settled(operation: Operation, verdict: Verdict) -> Settled:
+    return Settled("shared", _kind(operation), operation.location, verdict, operation.order)
+
+
+def _follow(module: Module, launch: Launch, report: Report) -> None:
+    function = module.kernel
+    wanted = needed(module, function, frozenset(ACTIONS))
+    budget = [MAX_STEPS]
+    groups: list[Programs] = [np.arange(launch.program_count, dtype=np.int64)]
+    while groups:
+        programs = groups.pop()
+        run = Run(module, function, launch, programs, wanted, ACTIONS, report, budget)
+        try:
+            run.start()
+        except Diverged as several:
+            groups += several.groups
+        except Stopped as stopped:
+            report.stopped = report.stopped or str(stopped)
+
+
+def _verdict(operation: Operation, report: Report, doubt: str, launch: Launch) -> Verdict:
+    found = [one for one in report.violations.values() if one.operation is operation]
+    if found and doubt:
+        return Unproven(f"{found[0].message}; but {doubt} is not modelled, and may order them")
+    if found:
+        return Violated(tuple(_finding(one, launch) for one in found))
+    reason = report.open.get(operation) or report.stopped
+    return Unproven(reason) if reason else Proved("ordered")
+
+
+def _finding(found: Violation, launch: Launch) -> Finding:
+    other = None
+    if found.other is not None:
+        place = _place(found.program, found.other.iterations, launch)
+        kind: AccessKind = "store" if found.other.writes else "load"
+        other = OtherAccess(kind, found.other.operation.location, place)
+    return Finding(
+        check="shared",
+        access=_kind(found.operation),
+        location=found.operation.location,
+        message=found.message,
+        place=_place(found.program, found.iterations, launch),
+        argument=found.view.allocation.name if found.view is not None else None,
+        other=other,
+        python_stack=launch.python_stack,
+    )
+
+
+def _place(program: int, iterations: tuple[tuple[str, int], ...], launch: Launch) -> Place:
+    x, y, _ = launch.grid
+    return Place((program % x, program // x % y, program // (x * y)), (), iterations)
+
+
+def _kind(operation: Operation) -> AccessKind:
+    name = operation.name
+    if any(word in name for word in ("wait", "barrier", "commit", "index", "dealloc")):
+        return "none"
+    return "store" if any(word in name for word in _WRITING) else "load"

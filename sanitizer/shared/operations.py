@@ -1,0 +1,410 @@
+"""What each operation on shared and tensor memory does to the machine.
+
+Source: Triton's TritonGPUOps.td and TritonNvidiaGPUOps.td; PTX ISA.
+"""
+
+from __future__ import annotations
+
+from kerncap.sanitizer.shared.machine import Access, Barrier, Thread, Wait
+from kerncap.sanitizer.shared.needed import FENCES, HARMLESS
+from kerncap.sanitizer.shared.run import Action, Env, Run, Stopped, view_of_allocation
+from kerncap.sanitizer.shared.scalars import Unknown
+from kerncap.sanitizer.shared.views import View, memory_type
+from kerncap.sanitizer.ttir.ir import IntType, Operation, TensorType, Value
+
+
+def _memories(operation: Operation) -> list[Value]:
+    return [one for one in operation.operands if memory_type(one.type) is not None]
+
+
+def _numbers(operation: Operation) -> list[int]:
+    """Integers that the custom assembly has between operands: offsets, counts."""
+    words = operation.attributes.get("words", ())
+    return [int(word) for word in words if str(word).lstrip("-").isdecimal()]
+
+
+def _flags(operation: Operation) -> list[Value]:
+    return [one for one in operation.operands if one.type == IntType(1)]
+
+
+def _predicated(run: Run, operation: Operation, env: Env) -> bool:
+    """By the last operand, if that is a flag."""
+    flags = _flags(operation)
+    return not flags or run.happens(env, flags[-1], operation)
+
+
+# --- buffers and views --------------------------------------------------------------------------------
+
+
+def _allocate(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    view = view_of_allocation(operation)
+    if view is None:
+        raise Stopped(f"the type of {operation.name} is not understood")
+    env[operation.results[0]] = view
+    buffer = run.buffer(view)
+    buffer.filled = []
+    if any(isinstance(one.type, TensorType) for one in operation.operands):
+        run.access(operation, view, thread, True, _short(operation))
+
+
+def _free(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    view = run.view(env, operation.operands[0], operation)
+    # As a write: whatever gets the memory next writes it.
+    run.access(operation, view, thread, True, _short(operation))
+    run.buffer(view).filled = []
+
+
+def _index(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    result = operation.results[0]
+    source = env.get(operation.operands[0])
+    if not isinstance(source, View):
+        return
+    type_ = memory_type(operation.operands[0].type)
+    number = run.scalar(env, operation.operands[1])
+    if type_ is None or isinstance(number, Unknown):
+        reason = number.reason if isinstance(number, Unknown) else "a type that is not understood"
+        run.leave_open(operation, f"its index rests on {reason}")
+        env[result] = Unknown(reason)
+        return
+    at = run.decided(number, "an index")
+    if not 0 <= at < type_.shape[0]:
+        message = f"index {at} of {source.allocation.name} is out of bounds: it has {type_.shape[0]} slots"
+        run.violate(operation, message, thread, source)
+        raise Stopped("the kernel uses an index out of bounds before")
+    env[result] = source.index(at)
+
+
+def _slice(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    source = env.get(operation.operands[0])
+    type_ = memory_type(operation.results[0].type)
+    if not isinstance(source, View) or type_ is None:
+        return
+    starts = _numbers(operation)
+    if operation.name == "ttng.tmem_subslice":
+        starts = [0] * (len(type_.shape) - 1) + [int(operation.attributes.get("N", 0))]
+    if len(starts) != len(type_.shape):
+        env[operation.results[0]] = View(source.allocation, source.box, None, False)
+        return
+    view = source
+    for axis, (start, size) in enumerate(zip(starts, type_.shape, strict=True)):
+        view = view.part(axis, start, size)
+    env[operation.results[0]] = view
+
+
+def _transpose(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    source = env.get(operation.operands[0])
+    if isinstance(source, View):
+        order = operation.attributes.get("order")
+        if isinstance(order, tuple) and all(isinstance(one, int) for one in order):
+            env[operation.results[0]] = source.transposed(order)
+        else:
+            env[operation.results[0]] = source.reshaped()
+
+
+def _reshape(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    source = env.get(operation.operands[0])
+    if not isinstance(source, View):
+        return
+    old, new = memory_type(operation.operands[0].type), memory_type(operation.results[0].type)
+    view = source.reshaped()
+    if old is None or new is None or old.tensor_memory or old.size_bytes != new.size_bytes:
+        view = View(view.allocation, view.box, None, False)
+    env[operation.results[0]] = view
+
+
+# --- accesses in order ---------------------------------------------------------------------------------
+
+
+def _load(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    run.access(operation, run.view(env, operation.operands[0], operation), thread, False, _short(operation))
+
+
+def _store(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    if _predicated(run, operation, env):
+        view = run.view(env, _memories(operation)[0], operation)
+        run.access(operation, view, thread, True, _short(operation))
+
+
+def _gather(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    view = run.view(env, _memories(operation)[0], operation)
+    part = View(view.allocation, view.box, view.axes, False)
+    run.access(operation, part, thread, operation.name.endswith("scatter"), _short(operation))
+
+
+# --- copies in commit groups ----------------------------------------------------------------------------
+
+
+def _copy(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    view = run.view(env, _memories(operation)[0], operation)
+    thread.copies.append(run.access(operation, view, thread, True, "async_copy", True))
+
+
+def _commit(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    end = thread.entry("copies")
+    for access in thread.copies:
+        access.ends.append(end)
+    thread.copies = []
+
+
+def _wait_copies(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    thread.wait_queue("copies", _attribute(operation, "num"))
+
+
+def _attribute(operation: Operation, name: str) -> int:
+    value = operation.attributes.get(name)
+    if not isinstance(value, int):
+        raise Stopped(f"{operation.name} does not say how many it leaves in flight")
+    return value
+
+
+# --- barriers -------------------------------------------------------------------------------------------
+
+
+def _key(view: View) -> tuple[Operation, int]:
+    return view.allocation.operation, view.box[0][0] if len(view.box) > 1 else 0
+
+
+def _initialise(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    view = run.view(env, operation.operands[0], operation)
+    counts = _numbers(operation) or [_attribute(operation, "count")]
+    barrier = run.barriers[_key(view)] = Barrier(str(view), counts[0], counts[0])
+    run.initialised.append(barrier)
+    run.access(operation, view, thread, True, _short(operation))
+
+
+def _invalidate(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    view = run.view(env, operation.operands[0], operation)
+    if _barrier(run, operation, view, thread) is not None:
+        del run.barriers[_key(view)]
+
+
+def _barrier(run: Run, operation: Operation, view: View, thread: Thread) -> Barrier | None:
+    doubt = run.doubted_barriers.get(view.allocation.operation)
+    if doubt:
+        raise Stopped(f"{doubt}, which uses the barrier {view}, is not modelled")
+    found = run.barriers.get(_key(view))
+    if found is None:
+        run.violate(
+            operation, f"{_short(operation)} uses the barrier {view}, which is not initialised", thread, view
+        )
+        raise Stopped("the kernel uses a barrier that is not initialised before")
+    return found
+
+
+def _barrier_of(run: Run, operation: Operation, env: Env, thread: Thread, value: Value) -> Barrier | None:
+    return _barrier(run, operation, run.view(env, value, operation), thread)
+
+
+def _expect(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    if _predicated(run, operation, env):
+        barrier = _barrier_of(run, operation, env, thread, operation.operands[0])
+        sizes = _numbers(operation) or [_attribute(operation, "size")]
+        if barrier is not None:
+            thread.tick()
+            barrier.expect(thread, sizes[0])
+
+
+def _arrive(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    if "perThread" in operation.attributes:
+        raise Stopped("arrive_barrier by each thread is not modelled")
+    if _predicated(run, operation, env):
+        barrier = _barrier_of(run, operation, env, thread, operation.operands[0])
+        counts = _numbers(operation) or [_attribute(operation, "count")]
+        if barrier is not None:
+            thread.tick()
+            barrier.arrive(thread, counts[0])
+
+
+def _wait(run: Run, operation: Operation, env: Env, thread: Thread) -> Wait | None:
+    flags = [one for one in operation.operands[2:3] if one.type == IntType(1)]
+    if flags and not run.happens(env, flags[0], operation):
+        return None
+    barrier = _barrier_of(run, operation, env, thread, operation.operands[0])
+    if barrier is None:
+        return None
+    parity = run.decided(run.scalar(env, operation.operands[1]), "the phase of a wait") & 1
+    phase = barrier.phase if barrier.phase & 1 == parity else barrier.phase - 1
+    return Wait(thread, barrier, operation, phase, thread.iterations())
+
+
+# --- the tensor memory accelerator -------------------------------------------------------------------------
+
+
+def _fetch(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    if "multicast" in operation.attributes:
+        raise Stopped("copies to several blocks of a cluster are not modelled")
+    if not _predicated(run, operation, env):
+        return
+    memories = _memories(operation)
+    if len(memories) != 2:
+        raise Stopped(f"the operands of {operation.name} are not understood")
+    view = run.view(env, memories[0], operation)
+    type_ = memory_type(memories[0].type)
+    barrier = _barrier_of(run, operation, env, thread, memories[1])
+    if barrier is None or type_ is None:
+        return
+    access = run.access(operation, view, thread, True, "a TMA copy", True)
+    access.barrier = barrier
+    access.ends.append(barrier.bring(thread, type_.size_bytes))
+
+
+def _send(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    view = run.view(env, _memories(operation)[0], operation)
+    access = run.access(operation, view, thread, False, "a TMA store", True)
+    access.ends.append(thread.entry("stores"))
+
+
+def _wait_stores(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    thread.wait_queue("stores", _attribute(operation, "pendings"))
+
+
+# --- products ----------------------------------------------------------------------------------------------
+
+
+def _product(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    """wgmma: reads its operands until a wait, and its accumulator is there after it."""
+    asynchronous = operation.attributes.get("isAsync") is True
+    accesses = [
+        run.access(
+            operation,
+            run.view(env, one, operation),
+            thread,
+            False,
+            "warp_group_dot",
+            asynchronous,
+            "products",
+        )
+        for one in _memories(operation)
+    ]
+    end = thread.entry("products")
+    if not asynchronous:
+        thread.wait_queue("products", 0)
+        env.pop(operation.results[0], None)
+        return
+    for access in accesses:
+        access.ends.append(end)
+    if not accesses:
+        raise Stopped("the operands of warp_group_dot are not understood")
+    env[operation.results[0]] = accesses[0]
+
+
+def _wait_products(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    thread.wait_queue("products", _attribute(operation, "pendings"))
+    for operand, result in zip(operation.operands, operation.results, strict=False):
+        found = env.get(operand)
+        if found is None:
+            env.pop(result, None)
+        else:
+            env[result] = found
+
+
+def _tensor_product(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    """tcgen05: operands and accumulator are in use until a barrier that a commit arrives at."""
+    memories = [one for one in _memories(operation) if not _is_barrier(one)]
+    barriers = [one for one in _memories(operation) if _is_barrier(one)]
+    flags = _flags(operation)
+    if len(memories) < 3 or len(flags) != 2 + len(barriers):
+        raise Stopped(f"the operands of {operation.name} are not understood")
+    if not run.happens(env, flags[1], operation):
+        return
+    asynchronous = "is_async" in operation.attributes
+    accumulates = run.happens(env, flags[0], operation)
+    used: list[Access] = []
+
+    def use(value: Value, writes: bool) -> None:
+        view = run.view(env, value, operation)
+        used.append(run.access(operation, view, thread, writes, "tc_gen5_mma", asynchronous, "tcgen05"))
+
+    for number, value in enumerate(memories):
+        if number != 2:
+            use(value, False)
+    if accumulates:
+        use(memories[2], False)
+    use(memories[2], True)
+    if not asynchronous:
+        return
+    thread.products += used
+    for value, flag in zip(barriers, flags[2:], strict=True):
+        if run.happens(env, flag, operation):
+            _commit_to(run, operation, env, thread, value)
+
+
+def _is_barrier(value: Value) -> bool:
+    type_ = memory_type(value.type)
+    return type_ is not None and type_.is_barrier
+
+
+def _tensor_copy(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    memories = _memories(operation)
+    source, target = (run.view(env, one, operation) for one in memories[:2])
+    for view, writes in ((source, False), (target, True)):
+        thread.products.append(run.access(operation, view, thread, writes, "tmem_copy", True, "tcgen05"))
+    for value in memories[2:]:
+        _commit_to(run, operation, env, thread, value)
+
+
+def _commit_products(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    flags = _flags(operation)
+    if not flags or run.happens(env, flags[-1], operation):
+        _commit_to(run, operation, env, thread, operation.operands[0])
+
+
+def _commit_to(run: Run, operation: Operation, env: Env, thread: Thread, value: Value) -> None:
+    """The barrier gets one arrival when everything before is over."""
+    barrier = _barrier_of(run, operation, env, thread, value)
+    if barrier is None:
+        return
+    thread.products = [one for one in thread.products if not one.over_for(thread.clock)]
+    for access in thread.products:
+        access.ends.append((barrier, barrier.phase))
+        access.barrier = barrier
+    thread.tick()
+    barrier.arrive(thread)
+
+
+def _short(operation: Operation) -> str:
+    return operation.name.partition(".")[2]
+
+
+ACTIONS: dict[str, Action] = {
+    "ttg.local_alloc": _allocate,
+    "ttng.tmem_alloc": _allocate,
+    "ttg.local_dealloc": _free,
+    "ttg.memdesc_index": _index,
+    "ttg.memdesc_subslice": _slice,
+    "ttng.tmem_subslice": _slice,
+    "ttg.memdesc_trans": _transpose,
+    "ttg.memdesc_reshape": _reshape,
+    "ttg.memdesc_reinterpret": _reshape,
+    "ttg.local_load": _load,
+    "ttng.tmem_load": _load,
+    "ttg.local_store": _store,
+    "ttng.tmem_store": _store,
+    "ttg.local_gather": _gather,
+    "ttg.local_scatter": _gather,
+    "ttg.async_copy_global_to_local": _copy,
+    "ttg.async_commit_group": _commit,
+    "ttg.async_wait": _wait_copies,
+    "ttng.init_barrier": _initialise,
+    "ttng.inval_barrier": _invalidate,
+    "ttng.barrier_expect": _expect,
+    "ttng.arrive_barrier": _arrive,
+    "ttng.wait_barrier": _wait,
+    "ttng.async_tma_copy_global_to_local": _fetch,
+    "ttng.async_tma_gather": _fetch,
+    "ttng.async_tma_copy_local_to_global": _send,
+    "ttng.async_tma_reduce": _send,
+    "ttng.async_tma_scatter": _send,
+    "ttng.async_tma_store_wait": _wait_stores,
+    "ttng.warp_group_dot": _product,
+    "ttng.warp_group_dot_wait": _wait_products,
+    "ttng.tc_gen5_mma": _tensor_product,
+    "ttng.tc_gen5_mma_scaled": _tensor_product,
+    "ttng.tc_gen5_commit": _commit_products,
+    "ttng.tmem_copy": _tensor_copy,
+}
+
+
+def known(operation: Operation) -> bool:
+    """Whether the check of shared memory knows what the operation does."""
+    return operation.name in ACTIONS or operation.name in FENCES or operation.name in HARMLESS
