@@ -19,7 +19,7 @@ from tests.unit.replay.build import Launch
 from tests.unit.replay.native import Native
 
 N = 100
-SOURCE = PTX.with_suffix(".cu").read_text(encoding="utf-8")
+SOURCE = PTX.with_name("kernels.cu").read_text(encoding="utf-8")
 SILU = """
 extern "C" __global__ void silu(const float *x, float *out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
