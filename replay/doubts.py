@@ -25,6 +25,13 @@ FUNCTIONS = "the module has addresses of functions, which are others in each pro
 HEAP = "the module calls the device's malloc, and that heap is not captured"
 
 
+def of_runtime(missing: tuple[str, ...]) -> str:
+    """Of a HIP kernel: what it may use that the application's HIP runtime passes, and a replay can't."""
+    if not missing:
+        return ""
+    return f"the kernel may use what only the application's HIP runtime has: {', '.join(missing)}"
+
+
 def of_heap(manifest: Manifest, files: list[list[Path]]) -> str:
     """Of a launch beside kernels that use the device's heap: the words that may be addresses there.
 

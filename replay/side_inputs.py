@@ -14,7 +14,9 @@ import numpy as np
 
 from kerncap.format import Reproducer, device_calls
 from kerncap.format.code_object import MACHINE as AMDGPU
+from kerncap.format.code_object import CodeObject, CodeObjectProblem
 from kerncap.format.elf import FUNCTION, RELA, Elf, ElfProblem
+from kerncap.replay.worker.protocol import RUNTIMES_OWN
 
 _CUDA = 190  # EM_CUDA
 _MOST_BYTES = 64 << 20  # of an image that is looked through
@@ -39,13 +41,15 @@ _AMD_WORD = {"s_memtime": 0xC0900000, "s_memrealtime": 0xC0940000}
 _AMD_WORD_MASK = 0xFFFC0000
 _GETREG, _GETREG_MASK = 0xB8800000, 0xFF800000
 _HARDWARE_IDS = (4, 20)  # HW_ID, XCC_ID
+_RELATIVE = 13  # R_AMDGPU_RELATIVE64
 
 
 @dataclass(frozen=True)
 class SideInputs:
     """``clocks``: clocks and places of execution that are read, by name; ``order``: results of atomics are
     used; ``heap``: the module calls the device's malloc or free; ``prints``: it calls printf; ``addresses``:
-    its code or its variables have addresses of functions.
+    its code or its variables have addresses of functions; ``runtime``: what the kernel may use that only the
+    application's HIP runtime has.
     """
 
     clocks: tuple[str, ...] = ()
@@ -53,6 +57,7 @@ class SideInputs:
     heap: bool = False
     prints: bool = False
     addresses: bool = False
+    runtime: tuple[str, ...] = ()
 
     @property
     def told(self) -> str:
@@ -108,7 +113,7 @@ def _of_image(data: bytes, name: str) -> SideInputs | None:
     try:
         elf = Elf(data)
         if elf.machine == AMDGPU:
-            return _of_code_object(elf, name)
+            return _of_code_object(elf, name, _of_runtime(data, name))
         if elf.machine != _CUDA:
             return None
         calls = device_calls.of_elf(elf)
@@ -159,7 +164,17 @@ def _of_sass(code: bytes) -> tuple[set[str], bool]:
     return clocks, bool(kept.any())
 
 
-def _of_code_object(elf: Elf, name: str) -> SideInputs:
+def _of_runtime(data: bytes, name: str) -> tuple[str, ...]:
+    """As the hidden arguments say, which the compiler leaves out where it sees that nothing uses them."""
+    try:
+        kernel = CodeObject(data).kernel(name)
+    except CodeObjectProblem:
+        return ()
+    kinds = [each.value_kind for each in kernel.hidden] if kernel is not None else []
+    return tuple(dict.fromkeys(RUNTIMES_OWN[kind] for kind in kinds if kind in RUNTIMES_OWN))
+
+
+def _of_code_object(elf: Elf, name: str, runtime: tuple[str, ...]) -> SideInputs:
     plain = name.removesuffix(".kd")
     clocks = set[str]()
     for symbol in elf.symbols():
@@ -174,7 +189,18 @@ def _of_code_object(elf: Elf, name: str) -> SideInputs:
         ids = words[(words & np.uint32(_GETREG_MASK)) == _GETREG] & np.uint32(0x3F)
         if np.isin(ids, np.array(_HARDWARE_IDS, dtype=np.uint32)).any():
             clocks.add("hw_id")
-    return SideInputs(clocks=tuple(sorted(clocks)))
+    return SideInputs(tuple(sorted(clocks)), addresses=_holds_code_addresses(elf), runtime=runtime)
+
+
+def _holds_code_addresses(elf: Elf) -> bool:
+    """Whether a variable (a table of functions, a class's virtual ones) begins with an address of code."""
+    code = [range(s.address, s.address + s.size) for s in elf.sections if s.name == ".text"]
+    return any(
+        relocation.type == _RELATIVE and any(relocation.addend in each for each in code)
+        for section in elf.sections
+        if section.type == RELA
+        for relocation in elf.relocations(section)
+    )
 
 
 def _of_amdgcn(data: bytes, name: str) -> SideInputs:

@@ -71,6 +71,7 @@ class Relocation:
     offset: int
     type: int
     symbol: int
+    addend: int
 
 
 @dataclass(frozen=True)
@@ -144,8 +145,8 @@ class Elf:
         """The entries of a section of type RELA."""
         entries = self.content(section)
         whole = entries[: len(entries) // _RELOCATION.size * _RELOCATION.size]
-        for offset, kind, symbol, _ in _RELOCATION.iter_unpack(whole):
-            yield Relocation(offset, kind, symbol)
+        for offset, kind, symbol, addend in _RELOCATION.iter_unpack(whole):
+            yield Relocation(offset, kind, symbol, addend)
 
     def _slice(self, offset: int, size: int) -> memoryview:
         if offset + size > len(self._data):

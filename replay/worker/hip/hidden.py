@@ -9,18 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..protocol import Slot
+from ..protocol import RUNTIMES_OWN, Slot
 
 _AXES = {"x": 0, "y": 1, "z": 2}
-# What only the HIP runtime of the application has; a kernel that really uses one can't be replayed here.
-_UNKNOWN = {
-    "hidden_hostcall_buffer": "calls to the host (printf, assert)",
-    "hidden_heap_v1": "malloc in the kernel",
-    "hidden_printf_buffer": "printf through a buffer",
-    "hidden_default_queue": "launches by the kernel",
-    "hidden_completion_action": "launches by the kernel",
-    "hidden_multigrid_sync_arg": "synchronisation of a whole grid",
-}
 
 
 @dataclass(frozen=True)
@@ -41,7 +32,7 @@ def fill(segment: bytearray, slots: Sequence[Slot], of: Dispatched) -> list[str]
         value = _value(slot.kind, of)
         if value is None:
             value = 0
-            missing.append(_UNKNOWN.get(slot.kind, slot.kind.removeprefix("hidden_").replace("_", " ")))
+            missing.append(RUNTIMES_OWN.get(slot.kind, slot.kind.removeprefix("hidden_").replace("_", " ")))
         segment[slot.offset : slot.offset + slot.size] = value.to_bytes(slot.size, "little")
     return list(dict.fromkeys(missing))
 

@@ -244,6 +244,14 @@ def test_what_only_the_application_has_is_said(code: bytes, folder: Path) -> Non
     assert any("what a replay can't give: calls to the host" in note for note in result.notes), result.notes
 
 
+def test_a_fault_for_want_of_the_applications_runtime_says_nothing(code: bytes, folder: Path) -> None:
+    made = launch("with_printf", code).array(np.full(64, -1, np.int32), np.arange(64, dtype=np.int32))
+    verdict = run(made.seal(folder)).verdict
+    assert verdict.answer is Answer.UNDECIDED
+    [reason] = [each for each in verdict.reasons if "application's HIP runtime" in each]
+    assert reason.endswith("has: calls to the host (printf, assert), synchronisation of a whole grid"), reason
+
+
 # --- candidates ------------------------------------------------------------------------------------------
 
 

@@ -139,5 +139,24 @@ def test_code_of_amd_says_it(word: int, expected: tuple[str, ...]) -> None:
         def content(self, section: Section) -> memoryview:
             return code
 
-    found = side_inputs._of_code_object(Image(), "kernel.kd")  # type: ignore[arg-type]
+    found = side_inputs._of_code_object(Image(), "kernel.kd", ())  # type: ignore[arg-type]
     assert found.clocks == expected
+
+
+@pytest.mark.parametrize("kind, addend, held", [(13, 0x1010, True), (13, 0x2010, False), (3, 0x1010, False)])
+def test_a_table_of_functions_of_amd_holds_addresses(kind: int, addend: int, held: bool) -> None:
+    from kerncap.format.elf import RELA, Relocation, Section
+
+    class Image:
+        """A variable whose first word is made by one relocation."""
+
+        sections = (
+            Section(0, ".text", 1, 0, 64, 0, 0, 0, address=0x1000),
+            Section(1, ".rela.dyn", RELA, 0, 24, 0, 0, 24),
+        )
+
+        def relocations(self, section: Section) -> Any:
+            assert section.type == RELA
+            yield Relocation(0x3000, kind, 0, addend)
+
+    assert side_inputs._holds_code_addresses(Image()) is held  # type: ignore[arg-type]
