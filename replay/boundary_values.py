@@ -19,7 +19,7 @@ from kerncap.replay.wider_values import SLACK, nonfinite, nonfinite_of_capture
 from kerncap.replay.wording import Tolerance
 
 _SEED = 3
-_REMEDY = "a capture that has such values would decide it"
+REMEDY = "a capture that has such values would decide it"
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,15 @@ class Steered:
     """``views``: those that decide where memory is touched, or how often anything runs.
 
     ``known``: numbers that the captured kernel compares others with; ``own``: the candidate. ``waits``:
-    whether a loop may wait for memory. ``why``: the reason if none of that is known.
+    whether a loop may wait for memory. ``free``: integers that are passed to the captured kernel, and decide
+    neither. ``why``: the reason if nothing is known of memory.
     """
 
     views: frozenset[int] = frozenset()
     known: tuple[float, ...] = ()
     own: tuple[float, ...] = ()
     waits: bool = False
+    free: frozenset[str] = frozenset()
     why: str = ""
 
 
@@ -107,7 +109,7 @@ class _Undeciding(Differential):
     def judge(self) -> Shown:
         found = super().judge()
         return Shown(
-            open=found.open + found.reasons, shown=found.shown, not_shown=found.not_shown, remedy=_REMEDY
+            open=found.open + found.reasons, shown=found.shown, not_shown=found.not_shown, remedy=REMEDY
         )
 
     @property

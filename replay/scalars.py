@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from kerncap.format.schema import FloatValue, IntValue, Manifest
+
+_SMALL = 1 / 64
 
 
 def scalar_variants(manifest: Manifest, integers: bool) -> Iterator[dict[str, str]]:
@@ -31,14 +34,32 @@ def scalar_variants(manifest: Manifest, integers: bool) -> Iterator[dict[str, st
 def smaller_floats(manifest: Manifest) -> dict[str, str]:
     """Encoded values of all finite floats by argument name: three quarters of them, 0 a little more.
 
-    So what has to lie between 0 and 1, as a probability has, still does.
+    Of an epsilon a quarter is not seen: the square root. What has to lie between 0 and 1 still does.
     """
     found = {}
     for argument in manifest.arguments:
         if argument.role == "runtime" and isinstance(argument.value, FloatValue):
             text = argument.value.value
             if text.lstrip("-") not in ("inf", "nan"):
-                found[argument.name] = (float.fromhex(text) * 0.75 or 0.0625).hex()
+                number = float.fromhex(text)
+                found[argument.name] = (
+                    math.sqrt(number) if 0 < number < _SMALL else number * 0.75 or 0.0625
+                ).hex()
+    return found
+
+
+def other_integers(manifest: Manifest, names: frozenset[str]) -> dict[str, str]:
+    """Encoded values of integers by argument name: three quarters, else one more.
+
+    None becomes 1, and multiples of 16 stay such: on these Triton compiles another kernel.
+    """
+    found = {}
+    for argument in manifest.arguments:
+        if argument.name in names and isinstance(argument.value, IntValue):
+            old = int(argument.value.value)
+            step = 1 if old % 16 else 16
+            new = int(old * 3 / 4 / step) * step
+            found[argument.name] = str(old + step if new in (old, 1) else new)
     return found
 
 

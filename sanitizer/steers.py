@@ -42,12 +42,14 @@ _MOST_NUMBERS = 16
 class Steers:
     """``storages``: those that steer; None if not known. ``numbers``: what others are compared with.
 
-    ``waits``: whether a condition of a ``while`` may rest on memory.
+    ``waits``: whether a condition of a ``while`` may rest on memory. ``free``: integers that are passed and
+    steer nothing, by name.
     """
 
     storages: frozenset[int] | None
     numbers: tuple[float, ...]
     waits: bool
+    free: frozenset[str]
 
 
 def steers(launch: Launch) -> Steers:
@@ -71,7 +73,13 @@ def steers(launch: Launch) -> Steers:
         for number in _numbers(flow, launch, value)
     )
     distinct = tuple(dict.fromkeys(number for number in numbers if math.isfinite(number)))
-    return Steers(storages, distinct[:_MOST_NUMBERS], any(one.name == "scf.while" for one in flow.operations))
+    free = frozenset(
+        argument.name
+        for value, argument in zip(flow.kernel.arguments, launch.arguments, strict=True)
+        if isinstance(argument, ScalarArgument) and type(argument.value) is int and value not in found.wanted
+    )
+    waits = any(one.name == "scf.while" for one in flow.operations)
+    return Steers(storages, distinct[:_MOST_NUMBERS], waits, free)
 
 
 def _unknown(operation: Operation) -> bool:

@@ -36,10 +36,14 @@ _INDEXED = frozenset(("tt.gather", "tt.histogram"))  # by their last operand
 
 @dataclass(frozen=True)
 class Slice:
-    """``visited``: what must run at all, among them accesses of which only the address is wanted."""
+    """``visited``: what must run at all, among them accesses of which only the address is wanted.
+
+    ``wanted``: the values that are evaluated, a kernel's own arguments among them, where that is known.
+    """
 
     evaluated: frozenset[Operation]
     visited: frozenset[Operation]
+    wanted: frozenset[Value] = frozenset()
 
 
 def address_operands(operation: Operation) -> list[Value]:
@@ -142,7 +146,7 @@ class _Slicer:
                 if any(alias(roots, read) for read in self._reads):
                     self.evaluate(writer)
             if len(self.evaluated) == before and not self._queue:
-                return Slice(frozenset(self.evaluated), frozenset(self.visited))
+                return Slice(frozenset(self.evaluated), frozenset(self.visited), frozenset(self._wanted))
 
     def _follow(self, value: Value) -> None:
         owner = value.owner

@@ -6,7 +6,9 @@ import triton.language as tl
 
 
 @triton.jit
-def graded_rows(x_ptr, row_ptr, mark_ptr, limit_ptr, kept_ptr, out_ptr, gain, columns, BLOCK: tl.constexpr):
+def graded_rows(
+    x_ptr, row_ptr, mark_ptr, limit_ptr, kept_ptr, out_ptr, gain, level, columns, BLOCK: tl.constexpr
+):
     place = tl.program_id(0)
     i = tl.arange(0, BLOCK)
     mask = i < columns
@@ -16,7 +18,7 @@ def graded_rows(x_ptr, row_ptr, mark_ptr, limit_ptr, kept_ptr, out_ptr, gain, co
     mark = tl.load(mark_ptr + at, mask=mask, other=0)
     limit = tl.load(limit_ptr + at, mask=mask, other=0)
     kept = tl.load(kept_ptr + at, mask=mask, other=0)
-    x = tl.where(mark > limit, x * gain, x)
+    x = tl.where(mark > limit, x * gain, x * level)
     tl.store(out_ptr + at, tl.where(kept != 0, x, 0.0), mask=mask)
 
 
@@ -30,7 +32,7 @@ def main() -> None:
     kept = torch.randint(0, 2, (places, columns), dtype=torch.uint8).to(device)
     out = torch.zeros(places, columns, device=device)
     size = places * columns
-    graded_rows[(places,)](x, row, marks[:size], marks[size:], kept, out, 2.0, columns, BLOCK=64)
+    graded_rows[(places,)](x, row, marks[:size], marks[size:], kept, out, 2.0, 3, columns, BLOCK=64)
 
 
 main()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kerncap.answer import Answer
 from kerncap.api.verify import VerifyOptions, parse_stages
 from kerncap.api.verify.verify_result import STAGES
 from kerncap.errors import UsageError
@@ -89,6 +90,14 @@ def test_what_takes_a_host_wrapper_has_no_place_in_a_kernel(rows: Resident, name
     result = rows.judge_file(file, ("oracle", "sanitizer") if said.startswith("sanitizer") else ("oracle",))
     assert not result.passed
     assert any(said in reason for reason in result.verdict.reasons), result.verdict.reasons
+
+
+def test_a_case_for_one_number_is_undecided(rows: Resident) -> None:
+    file = rows.case.folder / "one_number.py"
+    file.write_text(KERNEL.replace("    w = tl", "    x = tl.where(x == 1.25, 1.5, x)\n    w = tl"))
+    verdict = rows.judge_file(file).verdict
+    assert verdict.answer is Answer.UNDECIDED, verdict
+    assert verdict.reasons[0].startswith("on boundary values of x_ptr, w_ptr: differs"), verdict
 
 
 @pytest.fixture(scope="module")

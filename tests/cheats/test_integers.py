@@ -21,6 +21,11 @@ CHEATS = {
     "at least, for more than": ("mark > limit", "mark >= limit", BOUNDARIES),
     "a case for one number": ("mark > limit", "(mark > limit) & (mark != 333)", BOUNDARIES),
     "a case for zero": ("x * gain", "tl.where(x == 0.0, 1.0, x * gain)", BOUNDARIES),
+    "an integer that is passed, as a constant": (
+        "x * level",
+        "x * 3",
+        "on level = 2 in place of 3: differs from the captured kernel: ",
+    ),
     "indices as constants": (
         "tl.load(row_ptr + place)",
         KNOWN,
@@ -31,8 +36,10 @@ HONEST = {
     "the other way round": ("mark > limit", "limit < mark"),
     "flags as factors": ("tl.where(kept != 0, x, 0.0)", "x * kept.to(tl.float32)"),
     "flags that are one": ("kept != 0", "kept == 1"),
-    "a difference": ("mark > limit", "mark - limit > 0"),
+    "a difference, and the interpreter": ("mark > limit", "mark - limit > 0"),
 }
+
+INTERPRETED = "import os\nos.environ['TRITON_INTERPRET'] = '1'\n"  # and still there is TTIR to read
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +49,10 @@ def rows(kerncap_of_module: CommandLine, tmp_path_factory: pytest.TempPathFactor
         yield opened
 
 
-def judged(rows: Resident, old: str, new: str) -> VerifyResult:
+def judged(rows: Resident, old: str, new: str, ahead: str = "") -> VerifyResult:
     assert old in SOURCE
     file = rows.case.folder / "candidate.py"
-    file.write_text(SOURCE.replace(old, new))
+    file.write_text(ahead + SOURCE.replace(old, new))
     return rows.judge_file(file)
 
 
@@ -68,11 +75,13 @@ def test_a_number_as_a_constant_fails(rows: Resident) -> None:
 
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_rewrite_passes(rows: Resident, name: str) -> None:
-    result = judged(rows, *HONEST[name])
+    asks = "interpreter" in name and rows.case.engine.choice.memory == "host"
+    result = judged(rows, *HONEST[name], ahead=INTERPRETED if asks else "")
     oracle = result.stages[1]
     assert result.passed, result.verdict
     assert "as the captured kernel on boundary values of x_ptr, mark_ptr, limit_ptr, kept_ptr" in oracle.shown
     assert "as the captured kernel on another order of row_ptr" in oracle.shown
+    assert "as the captured kernel on level = 2 in place of 3" in oracle.shown
     assert {
         "integers beyond the range of mark_ptr, limit_ptr, kept_ptr",
         "other integers than those that row_ptr had: they may be places in memory, or lengths",

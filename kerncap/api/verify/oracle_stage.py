@@ -126,13 +126,14 @@ def _not_by_chance(
 
 def _on_boundaries(case: Case, measured: Measured) -> list[Callable[[], other_contents.Shown]]:
     """What may leave the verdict open, after all that may decide it."""
-    from kerncap.api.verify import steering  # for candidates only
+    from kerncap.api.verify import shapes_stage, steering  # for candidates only
 
     engine, tolerance = case.engine, case.options.tolerance
     known = steering.begin(case, measured)
     return [
         lambda: boundary_values.on_boundary_values(engine, measured, tolerance, known()),
         lambda: boundary_values.on_other_places(engine, measured, tolerance, known()),
+        lambda: shapes_stage.on_free_integers(case, measured, known().free),
     ]
 
 

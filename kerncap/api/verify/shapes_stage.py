@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from kerncap.answer import Answer
 from kerncap.api.verify.derived import Layout, NotDerivable, derive, padded
 from kerncap.api.verify.own_engine import candidate_verdict, engine_of, original_agrees
-from kerncap.api.verify.sizes import Size, halves, sizes
+from kerncap.api.verify.sizes import Size, halves, sizes, untried_integers
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
-from kerncap.format.schema import IntValue
 from kerncap.replay import other_contents
+from kerncap.replay.boundary_values import REMEDY
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import readable_views
 from kerncap.replay.other_contents import BEFORE, Differential
 from kerncap.replay.outcome import Config
-from kerncap.replay.scalars import described, smaller_floats
+from kerncap.replay.scalars import described, other_integers, smaller_floats
 from kerncap.replay.units import view_name
 from kerncap.replay.wider_values import nonfinite_of_capture
 
@@ -98,9 +98,30 @@ def _add(found: StageResult, open_: list[str], what: other_contents.Shown) -> No
 
 
 def on_other_numbers(case: Case, measured: Measured) -> other_contents.Shown:
-    """Both kernels with other values of the numbers that are passed: a factor, an epsilon."""
+    """Both kernels with other values of the floats that are passed: a factor, an epsilon."""
+    return _with_numbers(case, measured, smaller_floats(case.engine.manifest))
+
+
+def on_free_integers(case: Case, measured: Measured, free: frozenset[str]) -> other_contents.Shown:
+    """Both kernels with other integers that are passed and steer nothing (a seed); the others are named.
+
+    There may be one such number only in the application, so a difference decides nothing.
+    """
+    manifest = case.engine.manifest
+    if not case.engine.choice.compiles:
+        return other_contents.Shown()
+    untried = untried_integers(manifest, all_sizes="shapes" in case.options.stages)
+    free &= frozenset(untried)
+    found = _with_numbers(case, measured, other_integers(manifest, free))
+    found.open, found.reasons = found.open + found.reasons, []
+    found.remedy = REMEDY
+    if kept := [name for name in untried if name not in free]:
+        found.not_shown.append(f"other values of {', '.join(kept)}")
+    return found
+
+
+def _with_numbers(case: Case, measured: Measured, scalars: dict[str, str]) -> other_contents.Shown:
     engine = case.engine
-    scalars = smaller_floats(engine.manifest)
     if not scalars:
         return other_contents.Shown()
     what = described(engine.manifest, scalars)
@@ -169,20 +190,10 @@ def _of_size(case: Case, measured: Measured, size: Size) -> other_contents.Shown
 
 
 def on_some_numbers(case: Case, measured: Measured) -> other_contents.Shown:
-    """Other floats that are passed, for a verdict without the whole stage; what was not tried."""
+    """Other floats that are passed, for a verdict without the whole stage."""
     if "shapes" in case.options.stages or not case.engine.choice.compiles:
         return other_contents.Shown()
-    found = on_other_numbers(case, measured)
-    manifest = case.engine.manifest
-    tried = {name for size in halves(manifest) for name, _ in size.arguments}
-    kept = [
-        argument.name
-        for argument in manifest.arguments
-        if argument.role == "runtime" and isinstance(argument.value, IntValue) and argument.name not in tried
-    ]
-    if kept:
-        found.not_shown.append(f"other values of {', '.join(kept)}")
-    return found
+    return on_other_numbers(case, measured)
 
 
 def begin_some_sizes(case: Case) -> None:

@@ -40,6 +40,19 @@ def halves(manifest: schema.Manifest) -> Iterator[Size]:
             yield _size(manifest, value, value // 2 + 1, names)
 
 
+def untried_integers(manifest: schema.Manifest, all_sizes: bool = False) -> list[str]:
+    """Names of the integers that are passed and keep their values in `halves`, or in all `sizes`."""
+    variants = sizes(manifest) if all_sizes else halves(manifest)
+    tried = {name for size in variants for name, _ in size.arguments}
+    return [
+        argument.name
+        for argument in manifest.arguments
+        if argument.role == "runtime"
+        and isinstance(argument.value, schema.IntValue)
+        and argument.name not in tried
+    ]
+
+
 def _size(manifest: schema.Manifest, value: int, lowered: int, names: list[str]) -> Size:
     arguments = tuple((name, lowered) for name in names)
     grid, remark = _grid(manifest, value, lowered, dict(arguments))

@@ -1,11 +1,16 @@
-"""What of a Triton launch's memory steers captured kernel or candidate, from the TTIR of both."""
+"""What of a Triton launch's memory and numbers steers captured kernel or candidate, from the TTIR of both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+import math
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from kerncap.api.prove.proof_launches import captured, with_source
+from kerncap.api.verify.derived import STRIDE_NAME
+from kerncap.api.verify.sizes import untried_integers
 from kerncap.api.verify.verify_result import Case
 from kerncap.errors import KerncapError
 from kerncap.log import one_line
@@ -14,9 +19,12 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.judge_requests import readable_views
 
+_MOST_NUMBERS = 16
+_COMPARE = frozenset(("maximum", "minimum", "clamp"))
+
 
 def begin(case: Case, measured: Measured) -> Callable[[], Steered]:
-    """Begin to compile both sources, in a thread, if they read any integers; what this gives waits for it.
+    """Begin to compile the sources, in a thread, if they read or take integers; what this gives waits for it.
 
     Where one can't be compiled, the reason is in the result.
     """
@@ -29,26 +37,66 @@ def begin(case: Case, measured: Measured) -> Callable[[], Steered]:
 def _steered(case: Case, measured: Measured) -> Steered:
     manifest, candidate = case.reproducer.manifest, case.options.candidate
     _, integers = readable_views(manifest, measured)
-    if not integers:
-        return Steered()
     if manifest.kernel.language != "triton" or candidate is None or candidate.suffix != ".py":
-        return Steered(why="what they decide is known from Triton's source only")
-    from kerncap.sanitizer.sources.reproducer import ManifestMemory
-    from kerncap.sanitizer.steers import steers
-
+        return Steered(why="what they decide is known from Triton's source only" if integers else "")
     python, program = case.engine.choice.python, case.engine.program
+    found = Steered()
     try:
         text = candidate.read_text(encoding="utf-8")
-        config = case.engine.config(CANDIDATE)
+        if not integers:
+            found = _of_text(case.reproducer.source_text() or "", text)
+            if all(map(STRIDE_NAME.search, untried_integers(manifest))):
+                return found
+        from kerncap.sanitizer.sources.reproducer import ManifestMemory
+        from kerncap.sanitizer.steers import steers
+
         first = steers(captured(case.reproducer, python=python, program=program))
+        found = replace(found, free=first.free)
+        if not integers:
+            return found
+        config = case.engine.config(CANDIDATE)
         second = steers(
             with_source(case.reproducer, text, candidate.name, config, python=python, program=program)
         )
     except (KerncapError, OSError, UnicodeDecodeError) as error:
-        return Steered(why=one_line(str(error).splitlines()[0]))
+        return replace(found, why=one_line(str(error).splitlines()[0]))
     if first.storages is None or second.storages is None:
-        return Steered(why="they may decide where memory is touched")
+        return replace(found, why="they may decide where memory is touched")
     memory = ManifestMemory(manifest)
     storages = first.storages | second.storages
     views = frozenset(n for n, view in enumerate(manifest.views) if memory.index(view) in storages)
-    return Steered(views, first.numbers, second.numbers, first.waits or second.waits)
+    return replace(
+        found, views=views, known=first.numbers, own=second.numbers, waits=first.waits or second.waits
+    )
+
+
+def _of_text(captured: str, candidate: str) -> Steered:
+    """Of a launch of floats, which nothing has to be compiled for: numbers that the captured source compares
+    others with, and those that only the candidate's has."""
+    try:
+        trees = ast.parse(captured), ast.parse(candidate)
+    except SyntaxError:
+        return Steered()
+    known = dict.fromkeys(_compared(trees[0]))
+    there = set(_numbers(trees[0]))
+    own = dict.fromkeys((*_compared(trees[1]), *_numbers(trees[1])))
+    new = [number for number in own if number not in there]
+    return Steered(known=tuple(known)[:_MOST_NUMBERS], own=tuple(new)[:_MOST_NUMBERS])
+
+
+def _compared(tree: ast.AST) -> Iterator[float]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) or (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _COMPARE
+        ):
+            yield from _numbers(node)
+
+
+def _numbers(tree: ast.AST) -> Iterator[float]:
+    """The finite constants below a node, and those with a minus before them."""
+    for node in ast.walk(tree):
+        sign = -1.0 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1.0
+        constant = node.operand if isinstance(node, ast.UnaryOp) else node
+        value = constant.value if isinstance(constant, ast.Constant) else None
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            yield sign * value

@@ -31,6 +31,15 @@ def many(index, mask, count, divisor, flag, shift, data, limit_ptr, out, thresho
 
 
 @triton.jit
+def numbers(data, out, n, times, seed, factor, stride, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(data + i * stride, mask=i < n, other=0.0) * factor
+    for _ in range(times):
+        x += tl.rand(seed, i)
+    tl.store(out + i, x)
+
+
+@triton.jit
 def through_memory(data, scratch, out, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(scratch + i, tl.load(data + i))
@@ -65,6 +74,13 @@ def test_addresses_masks_counts_conditions_and_divisors_steer() -> None:
     steered, said = found(many, signature, threshold=17, **shapes)
     assert steered == {"index", "mask", "count", "divisor", "flag", "shift"}
     assert sorted(said.numbers) == [-5, 17, 40] and not said.waits
+
+
+def test_integers_that_are_passed() -> None:
+    integers = ("n", "times", "seed", "factor", "stride")
+    signature = {"data": "*fp32", "out": "*fp32", **dict.fromkeys(integers, "i32")}
+    values: Any = {"n": 9, "times": 3, "seed": 1234, "factor": 5, "stride": 2}
+    assert found(numbers, signature, data=(32,), out=(16,), **values)[1].free == {"seed", "factor"}
 
 
 def test_what_goes_through_memory_steers_too() -> None:

@@ -178,6 +178,11 @@ def _load(path: str) -> Any:
         raise Refused(f"{os.path.basename(path)} is not a Python source file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[_NAME] = module  # Triton reads sources through inspect, which looks here
+    from triton import knobs
+
+    # A module that sets TRITON_INTERPRET would have nothing to compile.
+    knobs.runtime.interpret = False
+    os.environ.pop("TRITON_INTERPRET", None)  # which that has set
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
