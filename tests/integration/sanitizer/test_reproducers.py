@@ -27,6 +27,7 @@ import os
 import triton
 import triton.language as tl
 assert "TRITON_INTERPRET" not in os.environ
+os.environ["TRITON_INTERPRET"] = "1"  # as programs do that are to run anywhere
 
 @triton.jit
 def double(x):
@@ -53,6 +54,8 @@ def described(d, o_ptr):
 @triton.jit
 def broken(x_ptr):
     tl.store(x_ptr, tl.load(x_ptr).no_such_thing)
+
+del os.environ["TRITON_INTERPRET"]
 """
 VIEW = {"dtype": "float32", "itemsize": 4, "shape": [64], "strides": [1], "region_bytes": 256}
 VIEWS = [
