@@ -13,6 +13,7 @@ const KINDS = { verify: verifySchema, replay: replaySchema, sanitize: sanitizeSc
 const TITLES = {
   oob: "out of bounds", race: "race between programs", uninit: "read of unwritten memory", overflow: "integer overflow in an address",
   promise: "broken promise to the compiler", alignment: "misaligned access", descriptor: "invalid tensor descriptor",
+  shared: "shared memory used out of order",
 };
 const MAX_NOTES = 400;
 
