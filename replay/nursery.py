@@ -41,9 +41,12 @@ class Nursery:
     """
 
     def __init__(
-        self, python: str, environment: dict[str, str], kind: Kind, prefix: Sequence[str] = ()
-    ) -> None:
-        """``prefix`` as for `process.Started`. Raises ReplayError if it can't be started."""
+        self, python: str, environment: dict[str, str], kind: Kind, prefix: Sequence[str] = (),
+        begin: bool = False,
+    ) -> None:  # fmt: skip
+        """``prefix`` as for `process.Started`. ``begin``: the first fork starts CUDA's driver before it is
+        asked for. Raises ReplayError if it can't be started.
+        """
         self.kind: Kind = kind
         self.python, self.environment, self.prefix = python, environment, tuple(prefix)
         self._lock = threading.Lock()
@@ -51,7 +54,7 @@ class Nursery:
         try:
             self._process = self._started(theirs.fileno())
             self._control.settimeout(_LOAD_TIMEOUT_S)
-            self._control.send(typed_json.line(Asked("load", [kind])))
+            self._control.send(typed_json.line(Asked("load", [kind, *(["begin"] if begin else [])])))
         except OSError as error:
             self._control.close()
             raise ReplayError(f"{[*prefix, python][0]}: can't be started: {error}") from error
@@ -127,7 +130,7 @@ def ahead() -> Iterator[Nursery | None]:
     begun = None
     with contextlib.suppress(ReplayError):
         if has_driver():
-            begun = Nursery(sys.executable, environment_of("native"), "cuda")
+            begun = Nursery(sys.executable, environment_of("native"), "cuda", begin=True)
     try:
         yield begun
     finally:

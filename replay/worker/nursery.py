@@ -1,8 +1,9 @@
 """A process that loads what workers need, once, and forks one for each job: a fork costs milliseconds.
 
 Nothing of a reproducer, and no candidate, ever runs in this process itself, and it starts no driver: what is
-forked is as one that was started now. Each fork leads a process group of its own, so that it can be ended
-with all that it started. Whoever asks holds the other end of the socket; when it closes, this process ends.
+forked is as one that was started now. The first may be forked, and start the driver, before there is a job.
+Each fork leads a process group of its own, so that it can be ended with all that it started. Whoever asks
+holds the other end of the socket; when it closes, this process ends.
 """
 
 from __future__ import annotations
@@ -35,31 +36,83 @@ _MODULES = {
 def serve(fd: int) -> list[str]:
     """Answer until the socket closes. In a fork: the words that say what it is now, its descriptors last."""
     control = socket.socket(fileno=fd)
+    begun: tuple[int, socket.socket] | None = None
+    unloaded = ""
     while True:
-        try:
-            message, given, _, _ = socket.recv_fds(control, _MOST_BYTES, 3)
-        except ConnectionError:
-            message = b""
-        if not message:
-            os._exit(0)
+        message, given = _next(control)
         asked = typed_json.read(Asked, message)
         if asked.what == "load":
-            _load(asked.words[0])
+            kind, *begin = asked.words
+            if begin:
+                _load_bindings()
+                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                pid = _fork()
+                if pid == 0:
+                    control.close()
+                    ours.close()
+                    return _begin(kind, theirs)
+                theirs.close()
+                begun, unloaded = (pid, ours), kind
+            else:
+                _load(kind)
             continue
         if asked.what == "reap":
             _, status = os.waitpid(int(asked.words[0]), 0)
             control.send(typed_json.line(Told(os.waitstatus_to_exitcode(status))))
             continue
-        pid = os.fork()
-        if pid == 0:
-            os.setpgid(0, 0)
-            control.close()
-            return _become(asked, given)
-        with contextlib.suppress(OSError):  # it has done so itself
-            os.setpgid(pid, pid)
+        pid = _woken(*begun, message, given) if begun is not None else 0
+        begun = None
+        if not pid:
+            if unloaded:
+                _load(unloaded)
+                unloaded = ""
+            pid = _fork()
+            if pid == 0:
+                control.close()
+                return _become(asked, given)
         for each in given:
             os.close(each)
         control.send(typed_json.line(Told(pid)))
+
+
+def _next(control: socket.socket) -> tuple[bytes, list[int]]:
+    """A message and its descriptors. The process ends if there will be none."""
+    try:
+        message, given, _, _ = socket.recv_fds(control, _MOST_BYTES, 3)
+    except ConnectionError:
+        message, given = b"", []
+    if not message:
+        os._exit(0)
+    return message, given
+
+
+def _fork() -> int:
+    """As `os.fork`; the fork leads a process group."""
+    pid = os.fork()
+    with contextlib.suppress(OSError):  # the other side has done so
+        os.setpgid(pid, pid)
+    return pid
+
+
+def _begin(kind: str, control: socket.socket) -> list[str]:
+    """In a fork that has no job yet: load, start the driver meanwhile, then wait for the words."""
+    starting = threading.Thread(target=_start_driver)
+    starting.start()
+    _load(kind)
+    message, given = _next(control)
+    control.close()
+    starting.join()
+    return _become(typed_json.read(Asked, message), given)
+
+
+def _woken(pid: int, begun: socket.socket, message: bytes, given: list[int]) -> int:
+    """The process of the fork that has begun, with a job now; 0 if it has ended."""
+    with begun:
+        try:
+            socket.send_fds(begun, [message], given)
+        except OSError:
+            return 0
+    return pid
 
 
 def _load(kind: str) -> None:
@@ -93,6 +146,11 @@ def _load(kind: str) -> None:
 def _load_bindings() -> None:
     with contextlib.suppress(Exception):
         cuda_bindings.load("driver")
+
+
+def _start_driver() -> None:
+    with contextlib.suppress(Exception):
+        cuda_bindings.load("driver").cuInit(0)
 
 
 def _become(asked: Asked, given: list[int]) -> list[str]:

@@ -8,9 +8,10 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Asked:
-    """``load``: what forks need, by its kind; not answered. ``fork``: the words of `bootstrap`, and the file
-    that takes what it prints; with the message come the descriptors that go behind the words, and what ties
-    the fork to whoever asked. ``reap``: a fork's number.
+    """``load``: what forks need, by its kind; not answered. With ``begin`` behind the kind, the first fork
+    starts at once, and loads, while the CUDA driver starts in it; what a second needs is loaded then.
+    ``fork``: the words of `bootstrap`, and the file that takes what it prints; with the message come the
+    descriptors that go behind the words, and what ties the fork to whoever asked. ``reap``: a fork's number.
     """
 
     what: Literal["load", "fork", "reap"]

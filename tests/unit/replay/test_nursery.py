@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import select
@@ -53,6 +54,18 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+def forks_of(pid: int) -> list[int]:
+    """Its children that lead a group: importing cuda.bindings starts ldconfig, which leads none."""
+    children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return [each for each in children if group_of(each) == each]
+
+
+def group_of(pid: int) -> int:
+    with contextlib.suppress(ProcessLookupError):
+        return os.getpgid(pid)
+    return 0
+
+
 def ended(pidfd: int) -> None:
     """Wait until it has; the test's own limit ends one that never does."""
     select.select([pidfd], [], [])
@@ -74,6 +87,34 @@ def test_each_engine_is_a_fork_that_ends_with_it(tmp_path: Path, nursery: Nurser
                 seen.add(pid)
             assert not Path(f"/proc/{pid}").exists()
     assert len(seen) == 3
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_the_first_fork_begins_before_there_is_a_job(tmp_path: Path, lives: bool) -> None:
+    path = native.add().seal(tmp_path)
+    python, environment, prefix = started_as(CHOICE)
+    nursery = Nursery(python, environment, "cuda", prefix, begin=True)
+    try:
+        while not (forks := forks_of(nursery.pid)):
+            os.sched_yield()
+        [begun] = forks
+        if not lives:
+            gone = os.pidfd_open(begun)
+            os.kill(begun, signal.SIGKILL)
+            ended(gone)
+        seen = []
+        for _ in range(2):
+            with (
+                Reproducer.open(path) as reproducer,
+                Engine(reproducer, choice=CHOICE, shared=Pool(begun=nursery)) as engine,
+            ):
+                seen.append(pid_of(engine))
+                assert parent_of(seen[-1]) == nursery.pid and os.getpgid(seen[-1]) == seen[-1]
+                engine.restore()
+                assert engine.launch().ok and engine.differing("post") == []
+        assert (begun in seen) is lives and len(set(seen)) == 2
+    finally:
+        nursery.close()
 
 
 def test_a_worker_that_is_killed_is_replaced_and_harms_no_other(tmp_path: Path, nursery: Nursery) -> None:

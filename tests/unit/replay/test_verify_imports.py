@@ -34,9 +34,9 @@ STARTS = """
 import json, sys
 from kerncap.replay import nursery
 began, starts = nursery.Nursery.__init__, []
-def noted(*given):
+def noted(*given, **named):
     starts.append([*sys.modules])
-    began(*given)
+    began(*given, **named)
 nursery.Nursery.__init__ = noted
 from kerncap.cli import main
 assert main(sys.argv[1:]) == 0
