@@ -117,7 +117,10 @@ def _results(module: Any, kernel: Any, contents: int, numbers: dict[str, int]) -
                     if (tensor < 0).all() or (tensor >= 0).all()
                     else values
                 )
-        kernel[module.GRID](**{**module.arguments(tensors), **numbers})
+        arguments = {**module.arguments(tensors), **numbers}
+        if contents == _CONTENTS - 1:  # x * s and x / s are the same for s = 1
+            arguments = {key: v * 0.75 if isinstance(v, float) else v for key, v in arguments.items()}
+        kernel[module.GRID](**arguments)
         found.append(
             [*(one.clone() for one in tensors.values()), sum(b.written_outside() for b in memory.values())]
         )

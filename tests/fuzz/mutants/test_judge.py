@@ -1,4 +1,4 @@
-"""The campaign's judge, on a script in memory: a store too many is seen, whatever it stores."""
+"""The campaign's judge, on a script in memory: a store too many is seen, and what a scalar's value hides."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Block:
         return 0
 
 
-def script(before: Any, after: Any) -> SimpleNamespace:
+def script(before: Any, after: Any, **scalars: float) -> SimpleNamespace:
     """What the judge takes from an exported script of a launch on one tensor."""
     words = {"flip": before.view(np.uint8) ^ after.view(np.uint8), "after": after.view(np.uint8)}
     dtype = torch.from_numpy(before).dtype
@@ -42,7 +42,7 @@ def script(before: Any, after: Any) -> SimpleNamespace:
         Block=Block,
         load=lambda state: {"out": words[state]},
         tensors=lambda memory: {"out": memory["out"].data.view(dtype)},
-        arguments=lambda tensors: {**tensors, "n": 4},
+        arguments=lambda tensors: {**tensors, "n": 4, **scalars},
         bits=lambda tensor: tensor.view(torch.uint8),
     )
 
@@ -63,3 +63,18 @@ def test_a_store_too_many_of_what_was_there_is_seen(dtype: type) -> None:
     own = judge.of_each_contents(module, Kernel(fill), numbers)
     assert judge.compared(module, Kernel(fill), own, numbers) == judge.EQUAL
     assert judge.compared(module, Kernel(one_too_many), own, numbers) != judge.EQUAL
+
+
+def test_a_scalar_that_hides_an_operator_has_another_value() -> None:
+    before: Any = np.array([1, 2, 3, 4], np.float32)
+    module: Any = script(before, -before, sign=-1.0)
+
+    def times(out: Any, n: int, sign: float) -> None:
+        out[:] = out * sign
+
+    def divided(out: Any, n: int, sign: float) -> None:
+        out[:] = out / sign
+
+    own = judge.of_each_contents(module, Kernel(times), {})
+    assert judge.compared(module, Kernel(times), own, {}) == judge.EQUAL
+    assert judge.compared(module, Kernel(divided), own, {}) == judge.UNCLEAR
