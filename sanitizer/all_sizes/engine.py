@@ -64,7 +64,7 @@ class _Judge:
 
     def __post_init__(self) -> None:
         self.started = time.perf_counter()
-        self.checks = [one for one in CHECKS if one in self.options.checks]
+        self.checks: list[Check] = [one for one in CHECKS if one in self.options.checks]
         self.module = read_module(self.problem.ttir)
         self.function = self.module.kernel
         self.smallest_launch = self.problem.launch_at({}, grid=(1, 1, 1))

@@ -120,8 +120,8 @@ def classes_of(
             continue
         if len(kinds) < len(numbers):
             name = list(numbers)[len(kinds)]
-            more = [({**kinds, name: kind}, land(holds, condition(kind, numbers[name]))) for kind in KINDS]
-            waiting.extend(reversed(more))
+            for kind in reversed(KINDS):
+                waiting.append(({**kinds, name: kind}, land(holds, condition(kind, numbers[name]))))
             continue
         if isinstance(answer, Unknown):
             raise UsageError(
