@@ -175,14 +175,7 @@ def _index_switch(reader: Cursor, operation: Operation, count: int) -> list[Type
 def _warp_specialize(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     """Regions: the default's, then one per partition, whose arguments are the operands."""
     stream = reader.stream
-    operands: list[Value] = []
-    stream.expect("(")
-    while not stream.accept(")"):
-        operands.append(reader.next_value())
-        if not stream.accept(","):
-            stream.expect(")")
-            break
-    operation.operands = tuple(operands)
+    operation.operands = _listed(reader)
     _attributes(reader, operation)
     stream.expect("default")
     regions = [reader.region()]
@@ -199,8 +192,9 @@ def _warp_specialize(reader: Cursor, operation: Operation, count: int) -> list[T
             if not stream.accept(","):
                 stream.expect(")")
                 break
-        if len(arguments) != len(operands):
-            stream.fail(f"a partition takes {len(arguments)} values, but {len(operands)} are given")
+        if len(arguments) != len(operation.operands):
+            given = len(operation.operands)
+            stream.fail(f"a partition takes {len(arguments)} values, but {given} are given")
         if stream.accept("num_warps"):
             stream.skip_brackets()
         regions.append(reader.region(arguments))
@@ -261,20 +255,26 @@ def _switch(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     return []
 
 
+def _listed(reader: Cursor) -> tuple[Value, ...]:
+    """``(%a, %b)``"""
+    stream = reader.stream
+    values: list[Value] = []
+    stream.expect("(")
+    while not stream.accept(")"):
+        values.append(reader.next_value())
+        if not stream.accept(","):
+            stream.expect(")")
+            break
+    return tuple(values)
+
+
 def _call(reader: Cursor, operation: Operation, count: int) -> list[Type]:
     stream = reader.stream
     name = stream.next()
     if not name.startswith("@"):
         stream.fail(f"expected a function's name, found {stream.shown(stream.at - 1)}", stream.at - 1)
     operation.attributes["callee"] = symbol(name)
-    operands: list[Value] = []
-    stream.expect("(")
-    while not stream.accept(")"):
-        operands.append(reader.next_value())
-        if not stream.accept(","):
-            stream.expect(")")
-            break
-    operation.operands = tuple(operands)
+    operation.operands = _listed(reader)
     _attributes(reader, operation)
     if not stream.accept(":"):
         return [OpaqueType("?")] * count
