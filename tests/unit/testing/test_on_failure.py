@@ -69,7 +69,9 @@ def report(text: str, test: str = "t.py::test", failed: bool = True) -> Any:
             FailedTest("t.py::test", "fault"),
         ),
         ("torch.AcceleratorError: HIP error: unspecified launch failure", FailedTest("t.py::test", "fault")),
+        ("AssertionError: (<CUresult.CUDA_ERROR_ILLEGAL_ADDRESS: 700>,)", FailedTest("t.py::test", "fault")),
         ("RuntimeError: CUDA error: out of memory", FailedTest("t.py::test", "failed")),
+        ("AssertionError: (<CUresult.CUDA_ERROR_OUT_OF_MEMORY: 2>,)", FailedTest("t.py::test", "failed")),
         ("worker 'gw1' crashed while running 't.py::test'", FailedTest("t.py::test", "fault")),
         (
             "kerncap sanitize:\nshift[2, 1, 1] from t.py:9: 1 finding\n  error[oob]: x\n"
