@@ -16,7 +16,7 @@ def chromium() -> Iterator[Any]:
     """A browser; the test is skipped if there is none."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
-        pytest.skip("no chromium here")
+        pytest.skip("chromium is not installed")
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     # As root, a container's usual user, Chromium refuses to run in its sandbox.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []

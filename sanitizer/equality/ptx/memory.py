@@ -242,7 +242,7 @@ class BlockMemory:
         return offsets
 
     def _cells(self, block: Ints, offsets: Ints, width: int) -> Iterator[tuple[Races, Ints]]:
-        """What is told of an access, if races are looked for; each block has cells of its own."""
+        """The race check, if it runs, and the cells of an access; each block has its own cells."""
         if self._races is not None:
             for cells in cells_of(offsets, width, self._cell):
                 yield self._races, cells + block * (self.shared.size // self._cell + 1)

@@ -57,8 +57,8 @@ inline f16 fma_half(f16 a, f16 b, f16 c) {
   const f32 sum = product + addend, part = sum - product;
   const f32 lost = (product - (sum - part)) + (addend - part);
   const u32 bits = as<u32>(sum);
-  // Not a number where the sum is none: no comparison holds. Away from zero if the lost part has the sum's
-  // sign, else towards it; the odd neighbour either way.
+  // If the sum is NaN, no comparison holds and it stays as it is. Otherwise round to odd: away from zero if
+  // the lost part has the sum's sign, else towards zero.
   const u32 up = static_cast<u32>(lost > 0) ^ bits >> 31, down = static_cast<u32>(lost < 0) ^ bits >> 31;
   const u32 inexact = static_cast<u32>(lost > 0) | static_cast<u32>(lost < 0);
   const u32 even = ~bits & inexact & 1;
