@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kerncap.sanitizer.symbolic.expr import FALSE, Expr, add, const, gt, lor, mod_floor, sub
+from kerncap.sanitizer.symbolic.expr import FALSE, Expr
 
 Remainder = Callable[[Expr, int], Expr]
 
@@ -56,12 +56,12 @@ class Footprint:
 
         ``remainder(e, n)`` is e modulo n: a caller who knows more of ``e`` may give a simpler expression.
         """
-        modulo = remainder or (lambda e, n: mod_floor(e, const(n)))
-        rest = sub(offset, const(self.first))
+        modulo = remainder or (lambda e, n: e % n)
+        rest = offset - self.first
         leaves: Expr = FALSE
         for stride, below in self.levels:
             rest = modulo(rest, stride)
-            leaves = lor(leaves, gt(add(rest, const(width)), const(below)))
+            leaves = leaves | (rest + width > below)
         return leaves
 
     @property

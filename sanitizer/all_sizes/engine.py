@@ -29,7 +29,7 @@ from kerncap.sanitizer.findings import (
     Violated,
     join,
 )
-from kerncap.sanitizer.symbolic.expr import forgetting, land
+from kerncap.sanitizer.symbolic.expr import forgetting
 from kerncap.sanitizer.symbolic.solve import Solver, Unknown, Unsat
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import Operation, memory_operations
@@ -139,7 +139,7 @@ class _Judge:
             return Unproven(wrong.reason)
         reads = Reads(self.problem, self.smallest_launch)
         given, condition = reads.replaced(wrong.given), reads.replaced(wrong.condition)
-        given = land(given, reads.facts())
+        given = given & reads.facts()
         answer = self.asker.ask(given, condition)
         if isinstance(answer, Unsat):
             return Proved(answer.how)

@@ -6,17 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from kerncap.errors import UsageError
-from kerncap.sanitizer.symbolic.expr import (
-    Expr,
-    add,
-    const,
-    div_floor,
-    maximum,
-    minimum,
-    mod_floor,
-    mul,
-    sub,
-)
+from kerncap.sanitizer.symbolic.expr import Expr, const, maximum, minimum
 
 MAX_LENGTH = 1000
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
@@ -63,14 +53,14 @@ class _Reader:
                 raise UsageError(f"{self.what}: {node.id} is not known here; the names are {known}")
             return self.names[node.id]
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return sub(const(0), self.read(node.operand))
+            return -self.read(node.operand)
         if isinstance(node, ast.BinOp):
             return self._binary(node, self.read(node.left), self.read(node.right))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
             parts = [self.read(one) for one in node.args]
             if node.func.id == "cdiv" and len(parts) == 2:
                 divisor = self._divisor(node, parts[1])
-                return div_floor(add(parts[0], sub(divisor, const(1))), divisor)
+                return (parts[0] + (divisor - 1)) // divisor
             if node.func.id in ("min", "max") and len(parts) == 2:
                 return (minimum if node.func.id == "min" else maximum)(*parts)
         raise UsageError(
@@ -79,15 +69,15 @@ class _Reader:
 
     def _binary(self, node: ast.BinOp, left: Expr, right: Expr) -> Expr:
         if isinstance(node.op, ast.Add):
-            return add(left, right)
+            return left + right
         if isinstance(node.op, ast.Sub):
-            return sub(left, right)
+            return left - right
         if isinstance(node.op, ast.Mult):
-            return mul(left, right)
+            return left * right
         if isinstance(node.op, ast.FloorDiv):
-            return div_floor(left, self._divisor(node, right))
+            return left // self._divisor(node, right)
         if isinstance(node.op, ast.Mod):
-            return mod_floor(left, self._divisor(node, right))
+            return left % self._divisor(node, right)
         base, power = left.value, right.value
         if isinstance(node.op, ast.Pow) and base is not None and power is not None and 0 <= power <= 64:
             return const(base**power)

@@ -14,23 +14,7 @@ from kerncap.sanitizer.all_sizes.specialised import Compiled, narrowed
 from kerncap.sanitizer.all_sizes.statement import Statement, numbers_over, split
 from kerncap.sanitizer.launch import Launch, TensorArgument
 from kerncap.sanitizer.sources.ttir_file import launch_from_ttir
-from kerncap.sanitizer.symbolic.expr import (
-    TRUE,
-    Expr,
-    Variable,
-    add,
-    const,
-    eq,
-    ge,
-    ite,
-    land,
-    le,
-    maximum,
-    mod_floor,
-    mul,
-    sub,
-    wrap,
-)
+from kerncap.sanitizer.symbolic.expr import TRUE, Expr, Variable, add, const, eq, ite, land, maximum, wrap
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import DescriptorType, IntType, PointerType
 from kerncap.sanitizer.walk.symbols import Symbols
@@ -53,9 +37,9 @@ class Tensor:
 
     def elements(self) -> Expr:
         """From element [0, …, 0] to the last one."""
-        last = add(*(mul(sub(n, const(1)), step) for n, step in zip(self.shape, self.strides, strict=True)))
-        some = [ge(n, const(1)) for n in self.shape]
-        return ite(land(*some), add(last, const(1)), const(0))
+        last = add(*((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)))
+        some = [n >= 1 for n in self.shape]
+        return ite(land(*some), last + 1, const(0))
 
 
 @dataclass(frozen=True)
@@ -214,7 +198,7 @@ def all_sizes(
                 what = f"--for-all {own}={'..'.join(statement.contents[own])}"
                 low, high = (formula(one, names, what) for one in statement.contents[own])
                 contents[index] = low, high
-    assumed: list[Expr] = [le(low, high) for low, high in contents.values()]
+    assumed: list[Expr] = [low <= high for low, high in contents.values()]
     if compiled is not None:
         assumed.append(compiled.holds({one: names[one] for one in (*sizes, *statement.relations)}))
     extents = [formula(text, names, f"--grid {text}") for text in (*grid, "1", "1")[:3]]
@@ -222,7 +206,7 @@ def all_sizes(
     for extent, most in zip(extents, _MOST_PROGRAMS.get(platform, _MOST_IN_32_BITS), strict=True):
         assert extent.high is not None
         if extent.high > most:
-            assumed.append(le(extent, const(most)))
+            assumed.append(extent <= most)
             given = (*given, f"a grid of more than {most} programs along an axis is not launched")
     return AllSizes(
         ttir=ttir,
@@ -250,7 +234,7 @@ def _within(name: str, own: str, e: Expr, bits: int) -> None:
 
 def _promised(own: str, e: Expr, attributes: Mapping[str, object]) -> None:
     amount = attributes.get("tt.divisibility")
-    if type(amount) is int and eq(mod_floor(e, const(amount)), const(0)) is not TRUE:
+    if type(amount) is int and eq(e % amount, 0) is not TRUE:
         raise UsageError(
             f"{own} is promised to be a multiple of {amount} in the compiled kernel; "
             f"state an interval that keeps this, as in {own}={amount}..8192:{amount}"
@@ -283,5 +267,5 @@ def _contiguous(shape: Sequence[Expr]) -> tuple[Expr, ...]:
     step = const(1)
     for extent in reversed(shape):
         strides.append(step)
-        step = mul(step, extent if extent.low is not None and extent.low >= 1 else maximum(extent, const(1)))
+        step = step * (extent if extent.low is not None and extent.low >= 1 else maximum(extent, const(1)))
     return tuple(reversed(strides))

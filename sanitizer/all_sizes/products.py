@@ -16,13 +16,9 @@ from kerncap.sanitizer.symbolic.expr import (
     compare,
     conjuncts,
     const,
-    ge,
     land,
-    le,
     linear,
-    mul,
     nodes_of,
-    sub,
     transform,
 )
 
@@ -55,7 +51,7 @@ def _distributed(node: Expr) -> Expr | None:
 def _product(factors: Iterable[Expr], coefficient: int = 1) -> Expr:
     result = const(coefficient)
     for factor in factors:
-        result = mul(result, factor)
+        result = result * factor
     return result
 
 
@@ -82,13 +78,13 @@ def _definitions(parts: list[Expr]) -> Iterator[Expr]:
         if dividend.low is None or dividend.low < 0 or divisor.low is None or divisor.low < 1:
             continue
         if node.kind in ("div", "tdiv"):
-            rest = sub(dividend, mul(node, divisor))
-            yield ge(rest, const(0))
-            yield le(rest, sub(divisor, const(1)))
+            rest = dividend - node * divisor
+            yield rest >= 0
+            yield rest <= divisor - 1
         else:
-            yield ge(node, const(0))
-            yield le(node, sub(divisor, const(1)))
-            yield le(node, dividend)
+            yield node >= 0
+            yield node <= divisor - 1
+            yield node <= dividend
 
 
 def _consequences(parts: list[Expr]) -> Iterator[Expr]:
@@ -104,12 +100,12 @@ def _consequences(parts: list[Expr]) -> Iterator[Expr]:
             if other.low is None or other.low < 0:
                 continue
             for bound in by_atom.get(atom, ()):
-                scaled = multiplied_out(mul(sub(bound.args[0], const(bound.payload)), other))
+                scaled = multiplied_out((bound.args[0] - bound.payload) * other)
                 yield compare(bound.kind, scaled, 0)
             if atom.low is not None:
-                yield ge(multiplied_out(mul(sub(atom, const(atom.low)), other)), const(0))
+                yield multiplied_out((atom - atom.low) * other) >= 0
             if atom.high is not None:
-                yield le(multiplied_out(mul(sub(atom, const(atom.high)), other)), const(0))
+                yield multiplied_out((atom - atom.high) * other) <= 0
 
 
 def _splits(product: Expr, bounded: Iterable[Expr]) -> Iterator[tuple[Expr, Expr]]:

@@ -10,13 +10,10 @@ from kerncap.sanitizer.symbolic.expr import (
     Expr,
     Variable,
     add,
-    const,
     eq,
     evaluate,
     land,
-    le,
     leaves,
-    lnot,
     nodes_of,
     transform,
 )
@@ -45,7 +42,7 @@ class Asker:
 
     def ask(self, given: Expr, wrong: Expr) -> Answer:
         """Is there a point where both hold? ``given`` is that of many questions."""
-        return self._ask(self._without_wraps(land(given, wrong), given))
+        return self._ask(self._without_wraps(given & wrong, given))
 
     def _ask(self, condition: Expr) -> Answer:
         return self.solver.satisfiable(with_consequences(condition))
@@ -65,21 +62,21 @@ class Asker:
                 plain[node] = wrap
                 continue
             away = leaves(wrap)
-            if isinstance(self._ask(land(known, away)), Unsat):
+            if isinstance(self._ask(known & away), Unsat):
                 plain[wrap] = inner
-                held.append(lnot(away))
+                held.append(~away)
                 known = land(transform(given, plain.get), *held)
         return land(transform(condition, plain.get), *held)
 
     def smallest(self, given: Expr, wrong: Expr, sizes: Sequence[Expr], found: Sat) -> Smallest:
         """Lowers the sum of ``sizes``, then each of them, as far as the questions have answers."""
-        condition = self._without_wraps(land(given, wrong), given)
+        condition = self._without_wraps(given & wrong, given)
         best, least = self._reached(found.assignment, condition, sizes), True
         fixed: list[Expr] = []
         for size in (add(*sizes), *sizes[:-1]):
             best, exact = self._lowered(land(condition, *fixed), size, best)
             least &= exact
-            fixed.append(eq(size, const(value_of(size, best))))
+            fixed.append(eq(size, value_of(size, best)))
         return Smallest(best, least)
 
     def _reached(
@@ -96,7 +93,7 @@ class Asker:
         while low < (reached := value_of(size, best)):
             # From below in doubling steps: most mistakes show at small sizes.
             guess = min(low + step - 1, (low + reached - 1) // 2) if step else (low + reached - 1) // 2
-            answer = self._ask(land(condition, le(size, const(guess))))
+            answer = self._ask(condition & (size <= guess))
             if isinstance(answer, Sat):
                 best = {**best, **answer.assignment}
                 step = 0

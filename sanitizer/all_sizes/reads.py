@@ -7,19 +7,7 @@ from itertools import combinations
 
 from kerncap.sanitizer.all_sizes.launches import AllSizes
 from kerncap.sanitizer.launch import Launch, TensorArgument
-from kerncap.sanitizer.symbolic.expr import (
-    Expr,
-    Variable,
-    eq,
-    evaluate,
-    ge,
-    land,
-    le,
-    lor,
-    ne,
-    transform,
-    var,
-)
+from kerncap.sanitizer.symbolic.expr import Expr, Variable, eq, evaluate, land, ne, transform, var
 
 
 class Reads:
@@ -59,10 +47,10 @@ class Reads:
             stated = self._stated.get(read.payload.storage)
             if stated is not None:
                 low, high = stated[1]
-                known += [ge(var(variable), low), le(var(variable), high)]
+                known += [var(variable) >= low, var(variable) <= high]
         for (one, first), (other, second) in combinations(self._made.items(), 2):
             if one.payload == other.payload:
-                known.append(lor(ne(one.args[0], other.args[0]), eq(var(first), var(second))))
+                known.append(ne(one.args[0], other.args[0]) | eq(var(first), var(second)))
         return land(*known)
 
     def words(self, assignment: Mapping[Variable, int]) -> dict[int, dict[int, int]]:

@@ -15,7 +15,7 @@ from typing import Literal
 from kerncap.errors import UsageError
 from kerncap.sanitizer.all_sizes.questions import value_of
 from kerncap.sanitizer.all_sizes.statement import Interval, Statement, numbers_over
-from kerncap.sanitizer.symbolic.expr import TRUE, Expr, const, eq, ge, gt, land, le, lor, mod_floor, ne
+from kerncap.sanitizer.symbolic.expr import TRUE, Expr, eq, land, lor, ne
 from kerncap.sanitizer.symbolic.solve import Solver, Unknown, Unsat
 
 Kind = Literal["one", "multiple", "other", "wide multiple", "wide other"]
@@ -35,13 +35,13 @@ _PROMISE = re.compile(r"\btt\.(?:divisibility|pointer_range) = \d+ : i32(?:, )?"
 def condition(kind: Kind, number: Expr) -> Expr:
     """That an argument is of this kind."""
     if kind == "one":
-        return eq(number, const(1))
-    narrow = land(ge(number, const(-_LARGEST - 1)), le(number, const(_LARGEST)))
-    width = gt(number, const(_LARGEST)) if kind.startswith("wide") else narrow
-    rest = mod_floor(number, const(16))
+        return eq(number, 1)
+    narrow = (number >= -_LARGEST - 1) & (number <= _LARGEST)
+    width = number > _LARGEST if kind.startswith("wide") else narrow
+    rest = number % 16
     if kind.endswith("multiple"):
-        return land(width, eq(rest, const(0)))
-    return land(width, ne(rest, const(0)), ne(number, const(1)))
+        return width & eq(rest, 0)
+    return land(width, ne(rest, 0), ne(number, 1))
 
 
 def without_promises(ttir: str) -> str:
@@ -121,7 +121,7 @@ def classes_of(
         if len(kinds) < len(numbers):
             name = list(numbers)[len(kinds)]
             for kind in reversed(KINDS):
-                waiting.append(({**kinds, name: kind}, land(holds, condition(kind, numbers[name]))))
+                waiting.append(({**kinds, name: kind}, holds & condition(kind, numbers[name])))
             continue
         if isinstance(answer, Unknown):
             raise UsageError(
@@ -141,7 +141,7 @@ def _one_of(kinds: set[Kind], number: Expr) -> Expr:
     narrow: set[Kind] = {"multiple", "other"}
     if kinds >= narrow:  # all of 32 bits but 1: one condition in place of two
         rest = kinds - narrow
-        plain = land(ge(number, const(-_LARGEST - 1)), le(number, const(_LARGEST)))
-        all_but_one = plain if "one" in rest else land(plain, ne(number, const(1)))
+        plain = (number >= -_LARGEST - 1) & (number <= _LARGEST)
+        all_but_one = plain if "one" in rest else plain & ne(number, 1)
         return lor(all_but_one, *(condition(kind, number) for kind in rest - {"one"}))
     return lor(*(condition(kind, number) for kind in kinds))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kerncap.errors import UsageError
 from kerncap.sanitizer.all_sizes.formula import formula
-from kerncap.sanitizer.symbolic.expr import Expr, Variable, add, const, mul, var
+from kerncap.sanitizer.symbolic.expr import Expr, Variable, const, var
 
 MOST_SIZES = 12
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
@@ -39,7 +39,7 @@ class Interval:
         if self.step == 1:
             return var(Variable(name, "free", self.low, self.high))
         turns = Variable(name, "free", 0, (self.high - self.low) // self.step)
-        return add(const(self.low), mul(const(self.step), var(turns)))
+        return self.low + self.step * var(turns)
 
 
 @dataclass(frozen=True)

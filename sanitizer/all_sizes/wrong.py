@@ -10,24 +10,7 @@ from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.overflow import exact_offset, is_offset, without_wraps, wraps_that_matter
 from kerncap.sanitizer.findings import Check
 from kerncap.sanitizer.launch import PointerArgument
-from kerncap.sanitizer.symbolic.expr import (
-    TRUE,
-    Expr,
-    add,
-    const,
-    eq,
-    gt,
-    land,
-    leaves,
-    lnot,
-    lor,
-    lt,
-    mul,
-    ne,
-    sub,
-    substitute,
-    var,
-)
+from kerncap.sanitizer.symbolic.expr import TRUE, Expr, const, eq, land, leaves, lor, ne, substitute, var
 from kerncap.sanitizer.walk.access import Access, Loop, Target
 from kerncap.sanitizer.walk.loop_body import LONGEST
 
@@ -58,10 +41,10 @@ def _out_of_bounds(analysis: Analysis, problem: AllSizes, access: Access) -> Ite
         elif target.argument in problem.tensors:
             tensor = problem.tensors[target.argument]
             width = analysis.launch.arguments[target.argument].itemsize  # type: ignore[union-attr]
-            end = mul(tensor.elements(), const(width))
+            end = tensor.elements() * width
             offset = target.offset_bytes
-            yield Wrong(given, lt(offset, const(0)))
-            yield Wrong(given, gt(add(offset, const(access.width_bytes)), end))
+            yield Wrong(given, offset < 0)
+            yield Wrong(given, offset + access.width_bytes > end)
         else:
             assert isinstance(analysis.launch.arguments[target.argument], PointerArgument)
             yield Wrong(given)  # null
@@ -75,24 +58,24 @@ def _overflows(analysis: Analysis, problem: AllSizes, access: Access) -> Iterato
         steering = wraps_that_matter(offset)
         if folded or steering:
             away = TRUE if folded else lor(*map(leaves, steering))
-            yield Wrong(given, land(away, ne(ideal, offset)))
+            yield Wrong(given, away & ne(ideal, offset))
         letting = [node for node in wraps_that_matter(access.mask) if is_offset(node, offset)]
         if letting:
-            yield Wrong(given, land(lor(*map(leaves, letting)), lnot(without_wraps(access.mask))))
+            yield Wrong(given, lor(*map(leaves, letting)) & ~without_wraps(access.mask))
 
 
 def _long_loops(access: Access) -> Iterator[Wrong]:
     """The walk counts iterations with numbers of any size, and no more than `LONGEST` of them."""
     for loop in access.loops:
         step = _step(loop)
-        beyond = gt(add(loop.induction, step), const((1 << (loop.bits - 1)) - 1))
+        beyond = loop.induction + step > (1 << (loop.bits - 1)) - 1
         yield Wrong(
             access.path,
             beyond,
             unconfirmed=f"the loop over {loop.name} counts past its {loop.bits} bits and goes on",
         )
         if loop.counter.high >= LONGEST - 1:
-            last = eq(var(loop.counter), const(loop.counter.high))
+            last = eq(var(loop.counter), loop.counter.high)
             yield Wrong(
                 access.path, last, unconfirmed=f"the loop over {loop.name} has more than {LONGEST} iterations"
             )
@@ -101,8 +84,8 @@ def _long_loops(access: Access) -> Iterator[Wrong]:
 def _step(loop: Loop) -> Expr:
     if loop.counter.low == loop.counter.high:
         return const(0)  # unrolled
-    nearer = substitute(loop.induction, {loop.counter: sub(var(loop.counter), const(1))})
-    return sub(loop.induction, nearer)
+    nearer = substitute(loop.induction, {loop.counter: var(loop.counter) - 1})
+    return loop.induction - nearer
 
 
 WRONG: dict[Check, Callable[[Analysis, AllSizes, Access], Iterator[Wrong]]] = {

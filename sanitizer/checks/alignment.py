@@ -11,7 +11,7 @@ from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.place import base_address
 from kerncap.sanitizer.findings import Proved, Unproven, Verdict, Violated
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.symbolic.expr import Expr, add, const, mod_floor, ne
+from kerncap.sanitizer.symbolic.expr import Expr, ne
 from kerncap.sanitizer.symbolic.solve import Unknown, Unsat
 from kerncap.sanitizer.walk.access import Access, Target
 
@@ -22,7 +22,7 @@ def check(analysis: Analysis, access: Access) -> Verdict | None:
         return None
     how, contents, doubt = "interval", False, None
     for target in access.targets:
-        crooked = ne(mod_floor(address_of(analysis.launch, target), const(access.width_bytes)), const(0))
+        crooked = ne(address_of(analysis.launch, target) % access.width_bytes, 0)
         where = (access.path, access.mask, target.guard)
         answer = analysis.solver.satisfiable(*where, crooked)
         if isinstance(answer, Unsat):
@@ -41,4 +41,4 @@ def check(analysis: Analysis, access: Access) -> Verdict | None:
 
 def address_of(launch: Launch, target: Target) -> Expr:
     """The absolute address in bytes."""
-    return add(const(base_address(launch, target.argument)), target.offset_bytes)
+    return base_address(launch, target.argument) + target.offset_bytes

@@ -18,7 +18,7 @@ from kerncap.sanitizer.checks.make_finding import accuse_descriptor
 from kerncap.sanitizer.checks.origin import operations_behind
 from kerncap.sanitizer.diagnose.place import value_at
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated
-from kerncap.sanitizer.symbolic.expr import TRUE, Expr, boolean, const, gt, lt, mod_floor, mul, ne
+from kerncap.sanitizer.symbolic.expr import TRUE, Expr, boolean, ne
 from kerncap.sanitizer.symbolic.solve import Unknown, Unsat
 from kerncap.sanitizer.ttir.ir import Location
 from kerncap.sanitizer.walk.access import Access, DescriptorUse
@@ -61,38 +61,38 @@ def _clauses(analysis: Analysis, access: Access, use: DescriptorUse) -> Iterator
     size = use.element_bytes
     address = address_of(analysis.launch, use.base)
     yield (
-        ne(mod_floor(address, const(ALIGNMENT_BYTES)), const(0)),
-        mod_floor(address, const(ALIGNMENT_BYTES)),
+        ne(address % ALIGNMENT_BYTES, 0),
+        address % ALIGNMENT_BYTES,
         "the descriptor's base is {} bytes past a multiple of 16 bytes",
     )
     for axis, extent in enumerate(use.shape):
         least = 1 if use.host else 0
-        yield lt(extent, const(least)), extent, f"the descriptor's size along axis {axis} is {{}}"
+        yield extent < least, extent, f"the descriptor's size along axis {axis} is {{}}"
         yield (
-            gt(extent, const(LARGEST_SIZE)),
+            extent > LARGEST_SIZE,
             extent,
             f"the descriptor's size along axis {axis} is {{}}, over 2**31 - 1",
         )
     for axis, stride in enumerate(use.strides[:-1]):
-        stride_bytes = mul(stride, const(size))
+        stride_bytes = stride * size
         yield (
-            ne(mod_floor(stride_bytes, const(ALIGNMENT_BYTES)), const(0)),
+            ne(stride_bytes % ALIGNMENT_BYTES, 0),
             stride_bytes,
             f"the descriptor's stride along axis {axis} is {{}} bytes, not a multiple of 16",
         )
         yield (
-            lt(stride_bytes, const(0)),
+            stride_bytes < 0,
             stride_bytes,
             f"the descriptor's stride along axis {axis} is negative: {{}} bytes",
         )
         yield (
-            gt(stride_bytes, const(LARGEST_STRIDE_BYTES)),
+            stride_bytes > LARGEST_STRIDE_BYTES,
             stride_bytes,
             f"the descriptor's stride along axis {axis} is {{}} bytes, 2**40 or more",
         )
     if use.strides:
         yield (
-            ne(use.strides[-1], const(1)),
+            ne(use.strides[-1], 1),
             use.strides[-1],
             "the descriptor's last stride is {} elements: the last dimension must be contiguous",
         )

@@ -22,19 +22,7 @@ from kerncap.sanitizer.diagnose.place import value_at
 from kerncap.sanitizer.diagnose.unlimited import Folded, unlimited_offset
 from kerncap.sanitizer.diagnose.value_names import written, written_as
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated
-from kerncap.sanitizer.symbolic.expr import (
-    Expr,
-    const,
-    leaves,
-    linear,
-    lnot,
-    mul,
-    ne,
-    nodes_of,
-    rebuild,
-    render,
-    sub,
-)
+from kerncap.sanitizer.symbolic.expr import Expr, leaves, linear, ne, nodes_of, rebuild, render
 from kerncap.sanitizer.symbolic.solve import Sat, Unknown, Unsat
 from kerncap.sanitizer.ttir.ir import Location
 from kerncap.sanitizer.walk.access import Access, Target
@@ -81,7 +69,7 @@ class _Question:
                 return verdict
             proof = verdict
         if self._some_leave(letting):
-            return self._decide(lnot(without_wraps(mask)), letting, ())
+            return self._decide(~without_wraps(mask), letting, ())
         return proof
 
     @property
@@ -218,5 +206,5 @@ def is_offset(node: Expr, offset: Expr) -> bool:
     coefficient = steps.coefficient(atom)
     if not coefficient or coefficient % own:
         return False
-    rest = sub(ideal, mul(index, const(coefficient // own)))
+    rest = ideal - index * (coefficient // own)
     return not rest.variables & index.variables

@@ -23,21 +23,7 @@ from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.hint_line import hint_location
 from kerncap.sanitizer.diagnose.place import Assignment, value_at
 from kerncap.sanitizer.findings import Finding, Place, Proved, Unproven, Verdict, Violated
-from kerncap.sanitizer.symbolic.expr import (
-    TRUE,
-    Expr,
-    Variable,
-    add,
-    const,
-    eq,
-    land,
-    lnot,
-    mod_floor,
-    ne,
-    sub,
-    substitute,
-    var,
-)
+from kerncap.sanitizer.symbolic.expr import TRUE, Expr, Variable, eq, ne, substitute, var
 from kerncap.sanitizer.symbolic.solve import Answer, Sat, Unknown, Unsat
 from kerncap.sanitizer.ttir.ir import FloatType, IntType, Location, PointerType, TensorType
 from kerncap.sanitizer.walk.access import Access, Promise
@@ -52,7 +38,7 @@ SOURCE_NAMES = {
 def check(analysis: Analysis, promise: Promise) -> Verdict:
     """Whether what is promised holds at every point that reaches it."""
     if promise.kind == "assume":
-        return _ask(analysis, promise, 0, lnot(promise.value))
+        return _ask(analysis, promise, 0, ~promise.value)
     verdicts = [
         _check_axis(analysis, promise, axis, amount)
         for axis, amount in enumerate(promise.amounts)
@@ -100,11 +86,11 @@ def _widest_bytes(target: str) -> int:
 
 
 def _divides(analysis: Analysis, promise: Promise, axis: int, amount: int, lane: Variable | None) -> Verdict:
-    broken = ne(mod_floor(promise.value, const(amount)), const(0))
+    broken = ne(promise.value % amount, 0)
     if lane is None:
         return _ask(analysis, promise, axis, broken)
     promised = promise.contiguity[axis] if axis < len(promise.contiguity) else 1
-    strict = _ask(analysis, promise, axis, land(_first_of_group(lane, promised), broken))
+    strict = _ask(analysis, promise, axis, _first_of_group(lane, promised) & broken)
     if not isinstance(strict, Violated):
         return strict
     # The compiler may see longer groups than were promised: their first elements are what counts.
@@ -114,7 +100,7 @@ def _divides(analysis: Analysis, promise: Promise, axis: int, amount: int, lane:
     while group > promised:
         answer = analysis.solver.satisfiable(promise.path, pair.differ(group, _element_bytes(promise)))
         if isinstance(answer, Unsat):
-            lenient = _ask(analysis, promise, axis, land(_first_of_group(lane, group), broken))
+            lenient = _ask(analysis, promise, axis, _first_of_group(lane, group) & broken)
             return Unproven(doubt) if doubt is not None and isinstance(lenient, Violated) else lenient
         if isinstance(answer, Unknown):
             doubt = doubt or answer.reason
@@ -123,7 +109,7 @@ def _divides(analysis: Analysis, promise: Promise, axis: int, amount: int, lane:
 
 
 def _first_of_group(lane: Variable, group: int) -> Expr:
-    return TRUE if group <= 1 else eq(mod_floor(var(lane), const(group)), const(0))
+    return TRUE if group <= 1 else eq(var(lane) % group, 0)
 
 
 @dataclass(frozen=True)
@@ -142,15 +128,15 @@ class _Pair:
             lane,
             index,
             substitute(value, {lane: var(index)}),
-            substitute(value, {lane: add(var(index), const(1))}),
+            substitute(value, {lane: var(index) + 1}),
         )
 
     def differ(self, group: int, step: int) -> Expr:
         """Both are of one group, and the next one is not ``step`` more."""
         # A group longer than the axis is the axis: the compiler clamps it.
         length = min(group, self.lane.high + 1)
-        inside = ne(mod_floor(add(var(self.index), const(1)), const(length)), const(0))
-        return land(inside, ne(sub(self.following, self.here), const(step)))
+        inside = ne((var(self.index) + 1) % length, 0)
+        return inside & ne(self.following - self.here, step)
 
     def point(self, answer: Answer) -> Answer:
         """The answer in terms of the tile's own lane."""

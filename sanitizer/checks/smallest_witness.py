@@ -12,7 +12,7 @@ import numpy as np
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.symbolic.evaluate import evaluate_partially
-from kerncap.sanitizer.symbolic.expr import Expr, Variable, const, eq, land, le, var
+from kerncap.sanitizer.symbolic.expr import Expr, Variable, eq, land, var
 from kerncap.sanitizer.symbolic.solve import Answer, Sat, Unknown, Unsat
 from kerncap.sanitizer.walk.access import Access
 
@@ -38,7 +38,7 @@ def smallest(analysis: Analysis, access: Access, conditions: Sequence[Expr], fou
         if variable not in condition.variables:
             continue
         best = _lower(analysis, (condition, *fixed), variable, best, budget)
-        fixed.append(eq(var(variable), const(best.assignment[variable])))
+        fixed.append(eq(var(variable), best.assignment[variable]))
     return _first_lane(analysis, access, condition, best)
 
 
@@ -64,7 +64,7 @@ def _lower(
 ) -> Sat:
     least, guess = variable.low, variable.low  # the first program or iteration is tried at once
     while budget.left and least < best.assignment.get(variable, variable.low):
-        answer = analysis.solver.satisfiable(*conditions, le(var(variable), const(guess)))
+        answer = analysis.solver.satisfiable(*conditions, var(variable) <= guess)
         budget.spend(answer)
         if isinstance(answer, Sat):
             best = answer

@@ -24,7 +24,7 @@ from kerncap.sanitizer.checks.origin import (
 from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.place import base_address, value_at
 from kerncap.sanitizer.findings import NOT_KNOWN, Finding, Proved, Unproven, Verdict, Violated, join
-from kerncap.sanitizer.symbolic.expr import FALSE, Expr, add, const, ge, land, lor, lt
+from kerncap.sanitizer.symbolic.expr import FALSE, Expr
 from kerncap.sanitizer.symbolic.solve import Sat, Unknown, Unsat
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.access import Access, Target
@@ -63,7 +63,7 @@ def noted(analysis: Analysis, operation: Operation, proved: Proved) -> Verdict:
     if not rests_on_left_out(operation):
         return proved
     for access in analysis.walked.accesses:
-        by_habit = lor(access.by_habit, access.undefined)
+        by_habit = access.by_habit | access.undefined
         if access.operation is operation and by_habit is not FALSE:
             verdict = _by_habit(analysis, access, by_habit)
             if isinstance(verdict, Violated):
@@ -99,7 +99,7 @@ def _undefined_value(analysis: Analysis, access: Access) -> Verdict:
 
 def _steered(analysis: Analysis, access: Access) -> Verdict:
     # An undefined address matters where the access is performed, an undefined mask everywhere.
-    followed = lor(access.mask_undefined, land(access.mask, access.steered_by_undefined))
+    followed = access.mask_undefined | (access.mask & access.steered_by_undefined)
     conditions = (access.path, followed)
     answer = analysis.solver.satisfiable(*conditions)
     if not isinstance(answer, Sat):
@@ -144,11 +144,11 @@ def _windows(analysis: Analysis, access: Access) -> list[_Window]:
         own = argument_storage(analysis.launch, target.argument)
         if own is not None:
             storage, start = own
-            found.append(_Window(storage, target, add(const(start), target.offset_bytes)))
+            found.append(_Window(storage, target, start + target.offset_bytes))
             continue
-        address = add(const(base_address(analysis.launch, target.argument)), target.offset_bytes)
+        address = base_address(analysis.launch, target.argument) + target.offset_bytes
         for index, one in enumerate(analysis.launch.storages):
-            found.append(_Window(index, target, add(const(-one.address), address)))
+            found.append(_Window(index, target, address - one.address))
     return found
 
 
@@ -191,13 +191,13 @@ def performed(access: Access, target: Target) -> tuple[Expr, ...]:
     use = access.descriptor
     if use is None:
         return given
-    inside = (land(ge(i, const(0)), lt(i, n)) for i, n in zip(use.indices, use.shape, strict=True))
+    inside = ((i >= 0) & (i < n) for i, n in zip(use.indices, use.shape, strict=True))
     return (*given, *inside)
 
 
 def _touches(offset: Expr, width: int, low: int, high: int) -> Expr:
     """Bytes [offset, offset + width) meet [low, high)."""
-    return land(ge(offset, const(low - width + 1)), lt(offset, const(high)))
+    return (offset >= low - width + 1) & (offset < high)
 
 
 def _launch_may_write(

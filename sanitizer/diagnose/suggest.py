@@ -16,20 +16,7 @@ from kerncap.sanitizer.diagnose.place import tensor_of
 from kerncap.sanitizer.diagnose.render import mask_expression
 from kerncap.sanitizer.diagnose.value_names import Named, named_values, scalar_name, variable_name
 from kerncap.sanitizer.launch import TensorArgument
-from kerncap.sanitizer.symbolic.expr import (
-    TRUE,
-    Expr,
-    add,
-    const,
-    ge,
-    land,
-    linear,
-    lnot,
-    lt,
-    mul,
-    sub,
-    var,
-)
+from kerncap.sanitizer.symbolic.expr import TRUE, Expr, land, linear, var
 from kerncap.sanitizer.symbolic.solve import Sat, Unsat
 from kerncap.sanitizer.walk.access import Access, Target
 
@@ -94,11 +81,11 @@ def _candidates(
 
 def _held(analysis: Analysis, named: Named, extent: int) -> Iterator[tuple[Expr, str]]:
     limit = scalar_name(analysis, extent) or str(extent)
-    below = lt(named.expression, const(extent))
-    above = ge(named.expression, const(0))
+    below = named.expression < extent
+    above = named.expression >= 0
     yield below, f"{named.text} < {limit}"
     yield above, f"{named.text} >= 0"
-    yield land(below, above), f"({named.text} >= 0) & ({named.text} < {limit})"
+    yield below & above, f"({named.text} >= 0) & ({named.text} < {limit})"
 
 
 def _held_in_loop(
@@ -121,9 +108,9 @@ def _held_in_loop(
         factor, rest = divmod(elements // tensor.strides[axis], step)
         if rest:
             continue
-        shift = mul(loop.induction, const(factor))
+        shift = loop.induction * factor
         text = loop.name if factor == 1 else f"{loop.name} * {factor}"
-        yield lt(add(named.expression, shift), const(tensor.shape[axis])), f"{named.text} < {limit} - {text}"
+        yield named.expression + shift < tensor.shape[axis], f"{named.text} < {limit} - {text}"
 
 
 def _about(index: Expr, extent: int) -> bool:
@@ -136,7 +123,7 @@ def _about(index: Expr, extent: int) -> bool:
 
 def _steps_along(offset: Expr, index: Expr, stride_bytes: int) -> bool:
     """Whether the address is the index times the stride plus something that the index has no part in."""
-    rest = sub(offset, mul(index, const(stride_bytes)))
+    rest = offset - index * stride_bytes
     return bool(stride_bytes) and not rest.variables & index.variables
 
 
@@ -150,7 +137,7 @@ def _leaves_something(analysis: Analysis, given: Sequence[Expr], mask: Expr) -> 
 
 def _takes_nothing(analysis: Analysis, given: Sequence[Expr], violation: Expr, mask: Expr) -> bool:
     """No access that was in bounds is masked out."""
-    return isinstance(analysis.solver.satisfiable(*given, lnot(violation), lnot(mask)), Unsat)
+    return isinstance(analysis.solver.satisfiable(*given, ~violation, ~mask), Unsat)
 
 
 def _as_argument(analysis: Analysis, access: Access, candidates: Sequence[_Candidate]) -> str:

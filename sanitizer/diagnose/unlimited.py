@@ -13,18 +13,7 @@ from dataclasses import dataclass, field
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.diagnose.value_names import Lane, leaf, reshaped
 from kerncap.sanitizer.launch import TensorArgument
-from kerncap.sanitizer.symbolic.expr import (
-    Expr,
-    add,
-    const,
-    div_trunc,
-    maximum,
-    minimum,
-    mul,
-    sub,
-    var,
-    wrap,
-)
+from kerncap.sanitizer.symbolic.expr import Expr, add, const, div_trunc, maximum, minimum, mul, sub, var, wrap
 from kerncap.sanitizer.ttir.ir import FloatType, IntType, Operation, PointerType, TensorType, Type, Value
 from kerncap.sanitizer.walk.access import Access
 
@@ -109,7 +98,7 @@ class _Reader:
             width = _bytes(_element(value.type))
             if step is None or width is None:
                 return None
-            actual, ideal = add(actual, mul(step[0], const(width))), add(ideal, mul(step[1], const(width)))
+            actual, ideal = actual + step[0] * width, ideal + step[1] * width
             value = owner.operands[0]
         return None
 

@@ -15,15 +15,12 @@ from kerncap.sanitizer.diagnose.render import address_expression
 from kerncap.sanitizer.launch import ScalarArgument
 from kerncap.sanitizer.symbolic.expr import (
     Expr,
-    add,
     const,
     div_trunc,
     maximum,
     minimum,
-    mul,
     rem_trunc,
     shift_left,
-    sub,
     var,
     wrap,
 )
@@ -191,7 +188,7 @@ def leaf(analysis: Analysis, access: Access, value: Value, lane: Lane) -> Expr |
     if not isinstance(owner, Operation):
         return _argument(analysis, access, value)
     if owner.name == "tt.make_range":
-        return add(lane[0], const(int(owner.attributes["start"])))
+        return lane[0] + int(owner.attributes["start"])
     if owner.name == "tt.get_program_id":
         return var(analysis.walked.programs[int(owner.attributes["axis"])])
     if owner.name == "tt.get_num_programs":
@@ -257,9 +254,9 @@ def _order(value: Value) -> int:
 
 
 _ARITHMETIC: dict[str, Callable[[Expr, Expr, int], Expr]] = {
-    "arith.addi": lambda a, b, _: add(a, b),
-    "arith.subi": lambda a, b, _: sub(a, b),
-    "arith.muli": lambda a, b, _: mul(a, b),
+    "arith.addi": lambda a, b, _: a + b,
+    "arith.subi": lambda a, b, _: a - b,
+    "arith.muli": lambda a, b, _: a * b,
     "arith.divsi": lambda a, b, _: div_trunc(a, b),
     "arith.remsi": lambda a, b, _: rem_trunc(a, b),
     "arith.minsi": lambda a, b, _: minimum(a, b),

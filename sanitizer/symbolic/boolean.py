@@ -9,16 +9,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from kerncap.sanitizer.symbolic.node import (
-    FALSE,
-    TRUE,
-    Congruence,
-    Expr,
-    Interval,
-    boolean,
-    const,
-    make,
-)
+from kerncap.sanitizer.symbolic.node import FALSE, TRUE, Congruence, Expr, Interval, boolean, const, make
 from kerncap.sanitizer.symbolic.sums import from_terms, join_congruences, maximum, minimum, sub, terms_of
 
 COMPARISONS = ("le", "ge", "eq", "ne")
@@ -42,13 +33,15 @@ def gt(a: Expr, b: Expr) -> Expr:
     return _compare_difference("ge", a, b, 1)
 
 
-def eq(a: Expr, b: Expr) -> Expr:
+def eq(a: Expr, b: Expr | int) -> Expr:
+    b = b if isinstance(b, Expr) else const(b)
     if a.sort == "bool":
         return _equal_booleans(a, b)
     return _compare_difference("eq", a, b, 0)
 
 
-def ne(a: Expr, b: Expr) -> Expr:
+def ne(a: Expr, b: Expr | int) -> Expr:
+    b = b if isinstance(b, Expr) else const(b)
     if a.sort == "bool":
         return lnot(_equal_booleans(a, b))
     return _compare_difference("ne", a, b, 0)

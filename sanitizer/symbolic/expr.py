@@ -38,6 +38,7 @@ from kerncap.sanitizer.symbolic.node import (
     Expr,
     Variable,
     boolean,
+    compute_by,
     const,
     forgetting,
     make,
@@ -108,6 +109,12 @@ __all__ = [
     "wrap",
     "wraps_of",
 ]
+
+
+compute_by({
+    "+": add, "-": sub, "*": mul, "//": div_floor, "%": mod_floor, "negative": neg,
+    "<": lt, "<=": le, ">": gt, ">=": ge, "&": land, "|": lor, "~": lnot,
+})  # fmt: skip
 
 
 def conjuncts(c: Expr) -> tuple[Expr, ...]:
@@ -249,11 +256,11 @@ def leaves(node: Expr) -> Expr:
         # value · 2**amount leaves the range for some amount from which on it stays outside.
         return lor(
             *(
-                land(eq(amount, const(k)), lor(lt(value, const(-((-low) >> k))), gt(value, const(high >> k))))
+                eq(amount, k) & ((value < -(-low >> k)) | (value > high >> k))
                 for k in range(amount.low, amount.high + 1)
             )
         )
-    return lor(lt(operand, const(low)), gt(operand, const(high)))
+    return (operand < low) | (operand > high)
 
 
 def walk(e: Expr) -> Iterator[Expr]:

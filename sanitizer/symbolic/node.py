@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
@@ -75,8 +75,34 @@ _NO_REASONS: frozenset[str] = frozenset()
 _NO_READS: frozenset[Expr] = frozenset()
 
 
+_OPERATORS: dict[str, Callable[..., Expr]] = {}
+
+
+def compute_by(operators: Mapping[str, Callable[..., Expr]]) -> None:
+    """Let Python's operators make these nodes; `expr`, whose constructors are made of nodes, calls it."""
+    _OPERATORS.update(operators)
+
+
+def _operator(sign: str) -> Callable[[Expr, Expr | int], Expr]:
+    def apply(left: Expr, right: Expr | int) -> Expr:
+        return _OPERATORS[sign](left, right if isinstance(right, Expr) else const(right))
+
+    return apply
+
+
+def _reflected(sign: str) -> Callable[[Expr, int], Expr]:
+    def apply(right: Expr, left: int) -> Expr:
+        return _OPERATORS[sign](const(left), right)
+
+    return apply
+
+
 class Expr:
-    """One node. Made by the constructors of `expr` alone; compared by identity."""
+    """One node. Made by the constructors of `expr` and by operators; compared by identity.
+
+    Operators are those of mathematical integers (``//`` and ``%`` round down) and of booleans (``&``, ``|``,
+    ``~``); one of the two may be a Python integer. For equality as a condition there are `eq` and `ne`.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -116,6 +142,20 @@ class Expr:
     def value(self) -> int | None:
         """The number, where this is an integer constant."""
         return self.low if self.kind == "const" else None
+
+    __add__, __radd__ = _operator("+"), _reflected("+")
+    __sub__, __rsub__ = _operator("-"), _reflected("-")
+    __mul__, __rmul__ = _operator("*"), _reflected("*")
+    __floordiv__, __rfloordiv__ = _operator("//"), _reflected("//")
+    __mod__, __rmod__ = _operator("%"), _reflected("%")
+    __lt__, __le__, __gt__, __ge__ = _operator("<"), _operator("<="), _operator(">"), _operator(">=")
+    __and__, __or__ = _operator("&"), _operator("|")
+
+    def __neg__(self) -> Expr:
+        return _OPERATORS["negative"](self)
+
+    def __invert__(self) -> Expr:
+        return _OPERATORS["~"](self)
 
     def __repr__(self) -> str:
         return f"<{_as_text(self)}>"

@@ -10,7 +10,7 @@ from kerncap.sanitizer.launch import (
     ScalarArgument,
     TensorArgument,
 )
-from kerncap.sanitizer.symbolic.expr import TRUE, Expr, Variable, boolean, const, land, lt, unknown, var
+from kerncap.sanitizer.symbolic.expr import TRUE, Expr, Variable, boolean, const, land, unknown, var
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir.ir import DescriptorType, Function, IntType, Module, Operation, Type
 from kerncap.sanitizer.walk import (
@@ -110,7 +110,7 @@ def _program(axis: int, extent: Expr) -> Variable:
 
 def _runs(program: Variable, extent: Expr) -> Expr:
     """Whether there is such a program: a question only where the grid is not a number."""
-    return TRUE if extent.kind == "const" else lt(var(program), extent)
+    return TRUE if extent.kind == "const" else var(program) < extent
 
 
 def _argument(walker: Walker, index: int, kind: Type) -> SymbolicValue:

@@ -8,35 +8,27 @@ from kerncap.sanitizer.symbolic.expr import (
     FALSE,
     TRUE,
     Expr,
-    add,
     bit_and,
     bit_or,
     bit_xor,
     boolean,
     const,
-    div_floor,
     div_trunc,
     eq,
     ge,
     gt,
     interval,
     ite,
-    land,
     le,
-    lnot,
     lor,
     lt,
     maximum,
     minimum,
-    mod_floor,
-    mul,
     ne,
-    neg,
     rem_trunc,
     shift_left,
     shift_right_arithmetic,
     shift_right_logical,
-    sub,
     unknown,
     unsigned,
     wrap,
@@ -50,24 +42,24 @@ Binary = Callable[[Expr, Expr, int], Expr]
 
 
 def _ceil_div(a: Expr, b: Expr, w: int) -> Expr:
-    return wrap(neg(div_floor(neg(a), b)), w)
+    return wrap(-(-a // b), w)
 
 
 _INTEGER: dict[str, Binary] = {
-    "arith.addi": lambda a, b, w: wrap(add(a, b), w),
-    "arith.subi": lambda a, b, w: wrap(sub(a, b), w),
-    "arith.muli": lambda a, b, w: wrap(mul(a, b), w),
+    "arith.addi": lambda a, b, w: wrap(a + b, w),
+    "arith.subi": lambda a, b, w: wrap(a - b, w),
+    "arith.muli": lambda a, b, w: wrap(a * b, w),
     "arith.divsi": lambda a, b, w: wrap(div_trunc(a, b), w),
     "arith.remsi": lambda a, b, w: rem_trunc(a, b),
-    "arith.divui": lambda a, b, w: wrap(div_floor(unsigned(a, w), unsigned(b, w)), w),
-    "arith.remui": lambda a, b, w: wrap(mod_floor(unsigned(a, w), unsigned(b, w)), w),
-    "arith.floordivsi": lambda a, b, w: wrap(div_floor(a, b), w),
+    "arith.divui": lambda a, b, w: wrap(unsigned(a, w) // unsigned(b, w), w),
+    "arith.remui": lambda a, b, w: wrap(unsigned(a, w) % unsigned(b, w), w),
+    "arith.floordivsi": lambda a, b, w: wrap(a // b, w),
     "arith.ceildivsi": _ceil_div,
     "arith.ceildivui": lambda a, b, w: _ceil_div(unsigned(a, w), unsigned(b, w), w),
     "arith.minsi": lambda a, b, w: minimum(a, b),
     "arith.maxsi": lambda a, b, w: maximum(a, b),
-    "arith.minui": lambda a, b, w: ite(lt(unsigned(a, w), unsigned(b, w)), a, b),
-    "arith.maxui": lambda a, b, w: ite(lt(unsigned(a, w), unsigned(b, w)), b, a),
+    "arith.minui": lambda a, b, w: ite(unsigned(a, w) < unsigned(b, w), a, b),
+    "arith.maxui": lambda a, b, w: ite(unsigned(a, w) < unsigned(b, w), b, a),
     "arith.andi": bit_and,
     "arith.ori": bit_or,
     "arith.xori": bit_xor,
@@ -80,13 +72,13 @@ _BOOLEAN: dict[str, Callable[[Expr, Expr], Expr]] = {
     "arith.addi": ne,
     "arith.subi": ne,
     "arith.xori": ne,
-    "arith.muli": lambda a, b: land(a, b),
-    "arith.andi": lambda a, b: land(a, b),
-    "arith.ori": lambda a, b: lor(a, b),
-    "arith.minui": lambda a, b: land(a, b),
-    "arith.maxui": lambda a, b: lor(a, b),
-    "arith.minsi": lambda a, b: lor(a, b),  # true is -1
-    "arith.maxsi": lambda a, b: land(a, b),
+    "arith.muli": lambda a, b: a & b,
+    "arith.andi": lambda a, b: a & b,
+    "arith.ori": lambda a, b: a | b,
+    "arith.minui": lambda a, b: a & b,
+    "arith.maxui": lambda a, b: a | b,
+    "arith.minsi": lambda a, b: a | b,  # true is -1
+    "arith.maxsi": lambda a, b: a & b,
 }
 _SIGNED: dict[str, Callable[[Expr, Expr], Expr]] = {
     "slt": lt, "sle": le, "sgt": gt, "sge": ge, "ult": lt, "ule": le, "ugt": gt, "uge": ge,
@@ -114,13 +106,13 @@ def _without_value(name: str, a: Expr, b: Expr, bits: int) -> Expr:
     Source: LLVM's language reference (sdiv, udiv, srem, urem, shl, lshr, ashr).
     """
     if name in SHIFTS:
-        return lor(lt(b, const(0)), ge(b, const(bits)))
+        return (b < 0) | (b >= bits)
     if name not in DIVISIONS:
         return FALSE
-    by_zero = eq(b, const(0))
+    by_zero = eq(b, 0)
     if name.endswith("ui"):
         return by_zero
-    return lor(by_zero, land(eq(b, const(-1)), eq(a, const(-(1 << (bits - 1))))))
+    return by_zero | (eq(b, -1) & eq(a, -(1 << (bits - 1))))
 
 
 def _undefined_boolean(name: str, a: Tile, b: Tile) -> Expr:
@@ -128,13 +120,10 @@ def _undefined_boolean(name: str, a: Tile, b: Tile) -> Expr:
     if a.undefined is FALSE and b.undefined is FALSE:
         return FALSE
     if name in ("arith.andi", "arith.muli", "arith.minui"):
-        return lor(land(a.undefined, lor(b.undefined, b.expr)), land(b.undefined, lor(a.undefined, a.expr)))
+        return (a.undefined & (b.undefined | b.expr)) | (b.undefined & (a.undefined | a.expr))
     if name in ("arith.ori", "arith.maxui"):
-        return lor(
-            land(a.undefined, lor(b.undefined, lnot(b.expr))),
-            land(b.undefined, lor(a.undefined, lnot(a.expr))),
-        )
-    return lor(a.undefined, b.undefined)
+        return (a.undefined & (b.undefined | ~b.expr)) | (b.undefined & (a.undefined | ~a.expr))
+    return a.undefined | b.undefined
 
 
 def _compare(walker: Walker, operation: Operation) -> None:
@@ -148,7 +137,7 @@ def _compare(walker: Walker, operation: Operation) -> None:
     elif predicate.startswith("u"):
         left, right = unsigned(left, bits), unsigned(right, bits)
     expression = _SIGNED[predicate](left, right)
-    walker.define(operation, Tile(a.shape, expression, lor(a.undefined, b.undefined)))
+    walker.define(operation, Tile(a.shape, expression, a.undefined | b.undefined))
 
 
 def _select(walker: Walker, operation: Operation) -> None:
@@ -158,7 +147,7 @@ def _select(walker: Walker, operation: Operation) -> None:
     if condition.undefined is not FALSE:
         from kerncap.sanitizer.walk.walker import with_undefined
 
-        chosen = with_undefined(chosen, lor(chosen.undefined, condition.undefined))
+        chosen = with_undefined(chosen, chosen.undefined | condition.undefined)
     walker.define(operation, chosen)
 
 
@@ -194,11 +183,11 @@ def _table(value: Dense, shape: tuple[int, ...], element: object) -> Expr:
     lanes = lane_expressions(shape)
     position = const(0)
     for lane, extent in zip(lanes, shape, strict=True):
-        position = add(mul(position, const(extent)), lane)
+        position = position * extent + lane
     if len(literals) <= 64:
         result = literals[-1]
         for index in range(len(literals) - 2, -1, -1):
-            result = ite(eq(position, const(index)), literals[index], result)
+            result = ite(eq(position, index), literals[index], result)
         return result
     key = ("table", value.values)
     if not isinstance(element, IntType) or element.width == 1:
@@ -227,7 +216,7 @@ def _truncate(walker: Walker, operation: Operation) -> None:
     source = walker.tile(operation.operands[0])
     bits = width_of(operation.results[0].type)
     if bits == 1:
-        expression = ne(mod_floor(source.expr, const(2)), const(0))
+        expression = ne(source.expr % 2, 0)
     else:
         expression = wrap(source.expr, bits)
     walker.define(operation, Tile(source.shape, expression, source.undefined))
@@ -246,7 +235,7 @@ def _index_cast(walker: Walker, operation: Operation) -> None:
 def _absolute(walker: Walker, operation: Operation) -> None:
     source = walker.tile(operation.operands[0])
     bits = width_of(operation.results[0].type)
-    expression = wrap(ite(lt(source.expr, const(0)), neg(source.expr), source.expr), bits)
+    expression = wrap(ite(source.expr < 0, -source.expr, source.expr), bits)
     walker.define(operation, Tile(source.shape, expression, source.undefined))
 
 
@@ -290,13 +279,13 @@ def uninterpreted(walker: Walker, operation: Operation) -> None:
 def _multiply_high(walker: Walker, operation: Operation) -> None:
     a, b = (walker.tile(operand) for operand in operation.operands[:2])
     bits = width_of(operation.results[0].type)
-    product = mul(unsigned(a.expr, bits), unsigned(b.expr, bits))
+    product = unsigned(a.expr, bits) * unsigned(b.expr, bits)
     low, high = interval(product)
     if low is not None and high is not None and high < (1 << bits):
         expression: Expr = const(0)
     else:
-        expression = wrap(div_floor(product, const(1 << bits)), bits)
-    walker.define(operation, Tile(a.shape, expression, lor(a.undefined, b.undefined)))
+        expression = wrap(product // (1 << bits), bits)
+    walker.define(operation, Tile(a.shape, expression, a.undefined | b.undefined))
 
 
 def _poison(walker: Walker, operation: Operation) -> None:

@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kerncap.sanitizer.symbolic.expr import (
-    FALSE,
-    TRUE,
-    Expr,
-    add,
-    boolean,
-    const,
-    ge,
-    land,
-    lor,
-    lt,
-    mul,
-    wrap,
-)
+from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, boolean, const, land, lor, wrap
 from kerncap.sanitizer.ttir.ir import DescriptorType, IntType, Operation, PointerType, TensorType, Type, Value
 from kerncap.sanitizer.walk import left_out
 from kerncap.sanitizer.walk.access import DescriptorUse, Target
@@ -83,9 +70,7 @@ def _block_element(kind: Type) -> Type:
 def _advance(walker: Walker, operation: Operation) -> None:
     block = _block(walker, operation.operands[0])
     steps = [walker.tile(operand) for operand in operation.operands[1:]]
-    offsets = tuple(
-        wrap(add(offset, step.expr), 32) for offset, step in zip(block.offsets, steps, strict=True)
-    )
+    offsets = tuple(wrap(offset + step.expr, 32) for offset, step in zip(block.offsets, steps, strict=True))
     undefined = lor(block.undefined, *(step.undefined for step in steps))
     walker.define(operation, replace(block, offsets=offsets, undefined=undefined))
 
@@ -102,7 +87,7 @@ def block_places(
 ) -> tuple[Pointers, Expr]:
     """Addresses of a block's lanes, the first at ``corner``, and which are inside on all checked axes."""
     lanes = lane_expressions(block.block_shape)
-    indices = tuple(add(start, lane) for start, lane in zip(corner, lanes, strict=True))
+    indices = tuple(start + lane for start, lane in zip(corner, lanes, strict=True))
     return _places(block, indices, block.block_shape, checked)
 
 
@@ -111,12 +96,10 @@ def _places(
 ) -> tuple[Pointers, Expr]:
     step: Expr = const(0)
     for index, stride in zip(indices, block.strides, strict=True):
-        step = add(step, mul(index, stride))
-    offset = mul(step, const(block.element_bytes))
-    targets = tuple(Target(t.guard, t.argument, add(t.offset_bytes, offset)) for t in block.base.targets)
-    inside = land(
-        *(land(ge(indices[axis], const(0)), lt(indices[axis], block.extents[axis])) for axis in checked)
-    )
+        step = step + index * stride
+    offset = step * block.element_bytes
+    targets = tuple(Target(t.guard, t.argument, t.offset_bytes + offset) for t in block.base.targets)
+    inside = land(*((indices[axis] >= 0) & (indices[axis] < block.extents[axis]) for axis in checked))
     return Pointers(shape, targets, block.undefined), inside
 
 
@@ -138,7 +121,7 @@ def load_block(walker: Walker, operation: Operation, block: BlockPointer) -> Non
     if used:
         padded = _padded(result, value, inside)
         if inside is not TRUE and operation.attributes.get("padding") is None:
-            padded = with_undefined(padded, lor(padded.undefined, left_out.outside(inside)))
+            padded = with_undefined(padded, padded.undefined | left_out.outside(inside))
         walker.define(operation, padded)
 
 
@@ -180,8 +163,8 @@ def _descriptor_access(walker: Walker, operation: Operation) -> None:
         tile_type = operation.results[0].type if name == "gather" else operation.operands[3].type
         shape = shape_of(tile_type)
         lanes = lane_expressions(shape)
-        indices: tuple[Expr, ...] = (rows.expr, add(column.expr, lanes[1]))
-        steered = lor(rows.undefined, column.undefined)
+        indices: tuple[Expr, ...] = (rows.expr, column.expr + lanes[1])
+        steered = rows.undefined | column.undefined
     else:
         # Operands in the text's order: descriptor, indices, then what is stored.
         numbers = [walker.tile(operand) for operand in operation.operands[1 : 1 + rank]]
@@ -189,7 +172,7 @@ def _descriptor_access(walker: Walker, operation: Operation) -> None:
             value = _stored(walker, operation.operands[1 + rank])
         shape = block.block_shape
         lanes = lane_expressions(shape)
-        indices = tuple(add(n.expr, lane) for n, lane in zip(numbers, lanes, strict=True))
+        indices = tuple(n.expr + lane for n, lane in zip(numbers, lanes, strict=True))
         steered = lor(*(n.undefined for n in numbers))
     where, inside = _places(block, indices, shape, tuple(range(rank)))
     use = DescriptorUse(
@@ -202,9 +185,9 @@ def _descriptor_access(walker: Walker, operation: Operation) -> None:
     if used or (operation.results and walker.plan.values):
         result = operation.results[0]
         if shape == shape_of(result.type):
-            got = loaded(walker, operation, result, where, inside, lor(where.undefined, steered))
+            got = loaded(walker, operation, result, where, inside, where.undefined | steered)
         else:
-            got = walker.fresh(operation, result, "data from memory", undefined=lor(where.undefined, steered))
+            got = walker.fresh(operation, result, "data from memory", undefined=where.undefined | steered)
         expr = got.expr if isinstance(got, Tile) else None
         if used:
             walker.define(operation, _padded(result, got, inside))

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kerncap.sanitizer.symbolic.expr import (
-    FALSE,
-    TRUE,
-    Expr,
-    Variable,
-    ite,
-    land,
-    lor,
-    lt,
-    substitute,
-    unknown,
-    var,
-)
+from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, Variable, ite, substitute, unknown, var
 from kerncap.sanitizer.ttir.ir import FloatType, IntType, Operation, Type, Value
 from kerncap.sanitizer.walk.access import Target
 from kerncap.sanitizer.walk.values import (
@@ -92,7 +80,7 @@ def undefined_through(init: Expr, after: Expr, counter: Variable) -> Expr:
         return init
     earlier = Variable(f"earlier {counter.name}", "free", counter.low, counter.high)
     became = substitute(after, {counter: var(earlier)})
-    return lor(init, land(lt(var(earlier), var(counter)), became))
+    return init | ((var(earlier) < var(counter)) & became)
 
 
 def behind(

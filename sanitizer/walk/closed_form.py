@@ -8,21 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kerncap.sanitizer.symbolic.expr import (
-    FALSE,
-    Expr,
-    Variable,
-    add,
-    const,
-    div_floor,
-    eq,
-    ite,
-    mul,
-    sub,
-    substitute,
-    var,
-    wrap,
-)
+from kerncap.sanitizer.symbolic.expr import FALSE, Expr, Variable, const, eq, ite, substitute, var, wrap
 from kerncap.sanitizer.walk.carried import Carried, undefined_through
 from kerncap.sanitizer.walk.values import Pointers, SymbolicValue, expressions, map_expressions
 
@@ -103,13 +89,13 @@ def _closed_expression(
         return init
     if not _contains(after, unclosed):
         # The previous iteration's, or what came in.
-        previous = substitute(after, {counter: sub(var(counter), const(1))})
-        return ite(eq(var(counter), const(0)), init, previous)
+        previous = substitute(after, {counter: var(counter) - 1})
+        return ite(eq(var(counter), 0), init, previous)
     if before.sort != "int":
         return None
     if after.kind == "wrap":
         after = after.args[0]
-    step = sub(after, before)
+    step = after - before
     if _contains(step, unclosed):
         return None
     if any(v.kind == "loop" and v not in around for v in step.variables):
@@ -117,16 +103,16 @@ def _closed_expression(
         return None
     k = var(counter)
     if counter not in step.variables:
-        total = mul(k, step)
+        total = k * step
     else:
         # A step that itself grows by the same amount every iteration (a triangle).
         first = substitute(step, {counter: const(0)})
-        growth = sub(substitute(step, {counter: add(k, const(1))}), step)
+        growth = substitute(step, {counter: k + 1}) - step
         if counter in growth.variables:
             return None
-        total = add(mul(k, first), mul(growth, div_floor(mul(k, sub(k, const(1))), const(2))))
+        total = k * first + growth * (k * (k - 1) // 2)
     # Adding with wrap-around k times is wrapping the sum once.
-    return add(init, total) if bits is None else wrap(add(init, total), bits)
+    return init + total if bits is None else wrap(init + total, bits)
 
 
 def _contains(e: Expr, placeholders: set[object]) -> bool:

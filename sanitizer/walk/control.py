@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kerncap.sanitizer.symbolic.expr import FALSE, Expr, land, lnot, lor
+from kerncap.sanitizer.symbolic.expr import FALSE, Expr, lor
 from kerncap.sanitizer.ttir.ir import Block, Operation, Region, Value
 from kerncap.sanitizer.walk.values import SymbolicValue, choose
 from kerncap.sanitizer.walk.walker import Handler, Unsupported, Walker, describe, with_undefined
@@ -16,10 +16,10 @@ def _if(walker: Walker, operation: Operation) -> None:
     live = walker.plan.live
     wanted = [index for index, result in enumerate(operation.results) if result in live]
     sides: list[list[SymbolicValue]] = []
-    for position, holds in ((0, condition.expr), (1, lnot(condition.expr))):
+    for position, holds in ((0, condition.expr), (1, ~condition.expr)):
         region = operation.regions[position] if position < len(operation.regions) else Region()
         steps, terminator = walker.body(region)
-        path = land(outer, holds)
+        path = outer & holds
         if path is FALSE:
             sides.append([])
             continue
@@ -38,7 +38,7 @@ def _if(walker: Walker, operation: Operation) -> None:
             value = choose(condition.expr, then, otherwise)
         if value is None:
             value = walker.fresh(operation, result, "a branch that is never taken")
-        walker.environment[result] = with_undefined(value, lor(value.undefined, condition.undefined))
+        walker.environment[result] = with_undefined(value, value.undefined | condition.undefined)
 
 
 # --- a function's blocks ---------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def _leave(
     holds: list[Expr] = [walker.path]
     if last.name == "cf.cond_br":
         condition = walker.tile(last.operands[0]).expr
-        holds = [land(walker.path, condition), land(walker.path, lnot(condition))]
+        holds = [walker.path & condition, walker.path & ~condition]
     for path, (block, values) in zip(holds, last.successors, strict=True):
         arriving.setdefault(block, []).append((path, tuple(walker[v] for v in values)))
 

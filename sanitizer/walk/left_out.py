@@ -37,7 +37,6 @@ from kerncap.sanitizer.symbolic.expr import (
     eq,
     interval,
     land,
-    lnot,
     lor,
     substitute,
     var,
@@ -52,7 +51,7 @@ _ZERO, _ONE = const(0), const(1)
 
 def left_out(mask: Expr) -> Expr:
     """The mark of a load's lanes of which the mask does not hold."""
-    return land(lnot(mask), eq(var(_LEFT_OUT), _ONE))
+    return ~mask & eq(var(_LEFT_OUT), 1)
 
 
 def outside(inside: Expr) -> Expr:
@@ -60,7 +59,7 @@ def outside(inside: Expr) -> Expr:
 
     Kernels in use rely on these zeros everywhere, so that they are never an error.
     """
-    return land(lnot(inside), eq(var(_BY_HABIT), _ONE))
+    return ~inside & eq(var(_BY_HABIT), 1)
 
 
 def is_marked(undefined: Expr) -> bool:
@@ -107,7 +106,7 @@ def accumulated(undefined: Expr, counter: Variable) -> Expr:
 
 def _combined(undefined: Expr, nothing_else: Expr) -> Expr:
     by_habit = substitute(undefined, {_LEFT_OUT: var(_BY_HABIT)})
-    return lor(by_habit, land(nothing_else, eq(var(_LEFT_OUT), _ONE)))
+    return by_habit | (nothing_else & eq(var(_LEFT_OUT), 1))
 
 
 def all_along(condition: Expr, along: Variable | None, solver: Solver, path: Expr) -> Expr:
@@ -119,9 +118,9 @@ def all_along(condition: Expr, along: Variable | None, solver: Solver, path: Exp
     parts = condition.args if condition.kind == "or" else ()
     apart = lor(*(part for part in parts if along not in part.variables))
     first = substitute(condition, {along: const(along.low)})
-    if first is FALSE or not solver.refuted(path, first, lnot(condition)):
+    if first is FALSE or not solver.refuted(path, first, ~condition):
         return apart
-    return lor(apart, first)
+    return apart | first
 
 
 # Where lanes are undefined is a small formula in practice; networks of exchanges (a sort) make it explode.
@@ -144,7 +143,7 @@ def is_small(e: Expr) -> bool:
 def kept_unknown(marks: Iterable[Expr], unknown: Expr) -> Expr:
     """In place of formulas that have grown too long, one of which nothing is known, with their mark."""
     if all(on_target(mark) is FALSE for mark in marks):
-        return land(unknown, eq(var(_LEFT_OUT), _ONE))
+        return unknown & eq(var(_LEFT_OUT), 1)
     return unknown
 
 
@@ -174,19 +173,20 @@ class _Holding:
             self._known[e, number] = self._find(e, number)
         return self._known[e, number]
 
+    def _absorbed(self, a: Expr, b: Expr, number: float) -> Expr:
+        """Where ``a`` is this number and ``b``, which is not from memory, does not change it."""
+        return self.where(a, number) & ~from_memory(b, self._lane)
+
     def _find(self, e: Expr, number: float) -> Expr:
         if e.sort == "bool":
             if number not in (0, 1):
                 return FALSE
-            return e if number else lnot(e)
+            return e if number else ~e
         if e.kind == "ite":
             condition, then, otherwise = e.args
-            return lor(
-                land(condition, self.where(then, number)),
-                land(lnot(condition), self.where(otherwise, number)),
-            )
+            return (condition & self.where(then, number)) | (~condition & self.where(otherwise, number))
         if e.kind != "unknown":
-            return eq(e, const(int(number))) if math.isfinite(number) else FALSE
+            return eq(e, int(number)) if math.isfinite(number) else FALSE
         name = operation_of(e)
         if name == "float":
             return boolean(float(e.payload[1][1]) == number)
@@ -197,7 +197,7 @@ class _Holding:
             return self.where(arguments[0], -number)
         if name == "math.absf":
             positive = self.where(arguments[0], number) if number >= 0 else FALSE
-            return lor(positive, self.where(arguments[0], -number)) if number > 0 else positive
+            return positive | self.where(arguments[0], -number) if number > 0 else positive
         if name in _EXPONENTIALS:
             argument = {0: -math.inf, 1: 0.0, math.inf: math.inf}.get(number)
             return FALSE if argument is None else self.where(arguments[0], argument)
@@ -205,25 +205,19 @@ class _Holding:
             return self.where(arguments[0], number) if number == 0 else FALSE
         if name == "arith.mulf" and number == 0:
             a, b = arguments
-            return lor(
-                land(self.where(a, 0), lnot(from_memory(b, self._lane))),
-                land(self.where(b, 0), lnot(from_memory(a, self._lane))),
-            )
+            return self._absorbed(a, b, 0) | self._absorbed(b, a, 0)
         if name == "arith.divf" and number == 0:
             a, b = arguments
-            return land(self.where(a, 0), lnot(from_memory(b, self._lane)))
+            return self._absorbed(a, b, 0)
         if name == "arith.mulf" and number == 1:
             return land(*(self.where(one, 1) for one in arguments))
         if name in ("arith.addf", "arith.subf"):
             a, b = arguments
             if number == 0:
-                return land(self.where(a, 0), self.where(b, 0))
+                return self.where(a, 0) & self.where(b, 0)
             if math.isinf(number):  # a number that is finite, or NaN in the lanes that count as well
                 other = -number if name == "arith.subf" else number
-                return lor(
-                    land(self.where(a, number), lnot(from_memory(b, self._lane))),
-                    land(self.where(b, other), lnot(from_memory(a, self._lane))),
-                )
+                return self._absorbed(a, b, number) | self._absorbed(b, a, other)
         return FALSE
 
 
@@ -252,7 +246,7 @@ def from_memory(e: Expr, lane: Variable | None = None) -> Expr:
             return FALSE
         if one.kind == "ite":
             condition, then, otherwise = one.args
-            return lor(land(condition, of(then)), land(lnot(condition), of(otherwise)))
+            return (condition & of(then)) | (~condition & of(otherwise))
         if one.kind == "read":
             return FALSE  # an integer, which is finite
         if one.kind == "unknown" and (operation_of(one) == "memory" or "from memory" in one.payload[0]):
@@ -329,7 +323,7 @@ def adds_nothing(combiner: Block, e: Expr, lane: Variable | None) -> Expr:
         return FALSE
     neutral = holds(e, _NEUTRAL[name], lane) if name in _NEUTRAL else FALSE
     if name in _MAXIMA and is_not_negative(e):
-        neutral = lor(neutral, holds(e, 0, lane))
+        neutral = neutral | holds(e, 0, lane)
     return neutral
 
 
@@ -363,4 +357,4 @@ def given_to_memory(undefined: Expr, value: Expr | None, atomic: object) -> Expr
     harmless = FALSE
     if value is not None and (atomic is None or atomic in _SUMS):
         harmless = holds(value, 0)
-    return lor(on_target(undefined), land(in_lane(undefined), lnot(harmless)))
+    return on_target(undefined) | (in_lane(undefined) & ~harmless)

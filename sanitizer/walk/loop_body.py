@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kerncap.sanitizer.symbolic.expr import TRUE, Expr, Variable, land, lnot, lor
+from kerncap.sanitizer.symbolic.expr import TRUE, Expr, Variable
 from kerncap.sanitizer.ttir.ir import Block, Operation, Value
 from kerncap.sanitizer.walk import left_out
 from kerncap.sanitizer.walk.access import Loop
@@ -28,7 +28,7 @@ class Inside:
     def __enter__(self) -> None:
         walker = self._walker
         self._old = walker.path, walker.loops, walker.counters
-        walker.path = land(walker.path, self._path)
+        walker.path = walker.path & self._path
         walker.loops = (*walker.loops, self._loop)
         walker.counters = (*walker.counters, self._loop.counter)
 
@@ -99,8 +99,8 @@ def _accumulate(walker: Walker, one: Carried, argument: Value, counter: Variable
     if left_out.holds(one.init.expr, 0) is not TRUE:
         return
     nothing = left_out.holds(value.expr, 0)
-    matters = land(left_out.in_lane(value.undefined), lnot(nothing))
-    one.became_undefined = lor(left_out.accumulated(value.undefined, counter), matters)
+    matters = left_out.in_lane(value.undefined) & ~nothing
+    one.became_undefined = left_out.accumulated(value.undefined, counter) | matters
     one.unchanged = left_out.all_along(nothing, counter, walker.solver, walker.path)
 
 

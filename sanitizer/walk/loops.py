@@ -10,20 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kerncap.sanitizer.symbolic.expr import (
-    Expr,
-    Variable,
-    add,
-    const,
-    div_floor,
-    interval,
-    lor,
-    lt,
-    maximum,
-    mul,
-    sub,
-    var,
-)
+from kerncap.sanitizer.symbolic.expr import Expr, Variable, const, interval, lor, maximum, var
 from kerncap.sanitizer.ttir.ir import Operation, Value
 from kerncap.sanitizer.walk.access import Loop
 from kerncap.sanitizer.walk.carried import Carried, behind, in_iteration, is_float
@@ -47,8 +34,8 @@ def _for(walker: Walker, operation: Operation) -> None:
     step_low, _ = interval(step.expr)
     if step_low is None or step_low <= 0:
         return walker.unknown_operation(operation, "has a step that is not known to be positive")
-    distance = sub(upper.expr, lower.expr)
-    trips = maximum(const(0), div_floor(add(distance, sub(step.expr, const(1))), step.expr))
+    distance = upper.expr - lower.expr
+    trips = maximum(const(0), (distance + (step.expr - 1)) // step.expr)
     low, high = walker.solver.bounds(trips, walker.path)
     if high is not None and high <= 0:
         return bind_values(walker, results, inits)
@@ -61,7 +48,7 @@ def _for(walker: Walker, operation: Operation) -> None:
     counter = Variable(name, "loop", 0, max(last - 1, 0))
 
     def induction_of(k: Variable) -> Expr:
-        return add(lower.expr, mul(var(k), step.expr))
+        return lower.expr + var(k) * step.expr
 
     def run_with(k: Variable, values: Sequence[SymbolicValue]) -> Operation | None:
         bind_values(walker, bound, (Tile((), induction_of(k), undefined), *values))
@@ -80,14 +67,14 @@ def _for(walker: Walker, operation: Operation) -> None:
     carried: list[Carried] = []
     values: list[SymbolicValue] = []
     if live:
-        with Inside(walker, loop_of(whole), lt(induction_of(whole), upper.expr)):
+        with Inside(walker, loop_of(whole), induction_of(whole) < upper.expr):
             walker.plan = plan.closing(operation)
             carried = close(walker, operation, bound[1:], inits, whole, iterate)
             walker.plan = plan
             values = [in_iteration(one, whole) for one in carried]
     kept = len(walker.accesses), len(walker.promises)
     if walker.recording:
-        inside = lt(induction_of(counter), upper.expr)
+        inside = induction_of(counter) < upper.expr
         with Inside(walker, loop_of(counter), inside):
             run_with(counter, [substitute_all(value, {whole: var(counter)}) for value in values])
     if count is not None and count <= UNROLL_LIMIT and _open_end_matters(walker, results, carried, kept[0]):
@@ -117,7 +104,7 @@ class _Unrolled:
         old_loops, old_instance = walker.loops, walker.instance
         name = self.bound[0].source_name
         for iteration in range(self.count):
-            induction = add(self.lower, mul(const(iteration), self.step))
+            induction = self.lower + iteration * self.step
             counter = Variable(name, "loop", iteration, iteration)
             walker.loops = (*old_loops, Loop(counter, name, induction, self.operation.location))
             walker.instance = (*old_instance, iteration)

@@ -3,20 +3,7 @@
 from __future__ import annotations
 
 from kerncap.sanitizer.launch import TensorArgument
-from kerncap.sanitizer.symbolic.expr import (
-    FALSE,
-    TRUE,
-    Expr,
-    add,
-    const,
-    land,
-    linear,
-    lnot,
-    lor,
-    mul,
-    sub,
-    wrap,
-)
+from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, linear, lor, wrap
 from kerncap.sanitizer.ttir.ir import Operation, PointerType, Type, Value
 from kerncap.sanitizer.walk.access import Target
 from kerncap.sanitizer.walk.blocks import load_block, store_block
@@ -30,9 +17,9 @@ def _add_pointer(walker: Walker, operation: Operation) -> None:
     offset = walker.tile(operation.operands[1])
     element = element_of(operation.operands[0].type)
     assert isinstance(element, PointerType)
-    step = mul(offset.expr, const(bytes_of(element.pointee)))
-    targets = tuple(Target(t.guard, t.argument, add(t.offset_bytes, step)) for t in pointers.targets)
-    undefined = lor(pointers.undefined, offset.undefined)
+    step = offset.expr * bytes_of(element.pointee)
+    targets = tuple(Target(t.guard, t.argument, t.offset_bytes + step) for t in pointers.targets)
+    undefined = pointers.undefined | offset.undefined
     walker.define(operation, Pointers(shape_of(operation.results[0].type), targets, undefined))
 
 
@@ -47,11 +34,11 @@ def _to_pointer(walker: Walker, operation: Operation) -> None:
         guard, expr = pending.pop()
         if expr.kind == "ite" and candidates:
             condition, then, otherwise = expr.args
-            pending.append((land(guard, lnot(condition)), otherwise))
-            pending.append((land(guard, condition), then))
+            pending.append((guard & ~condition, otherwise))
+            pending.append((guard & condition, then))
             continue
         argument = candidates[0] if certain else _nearest(walker, expr, candidates)
-        targets.append(Target(guard, argument, sub(expr, const(walker.base_address(argument)))))
+        targets.append(Target(guard, argument, expr - walker.base_address(argument)))
     walker.define(operation, Pointers(source.shape, tuple(targets), source.undefined))
 
 
@@ -91,7 +78,7 @@ def _load(walker: Walker, operation: Operation) -> None:
     where = walker.pointers(pointer)
     mask, mask_undefined = _mask(walker, mask_value)
     result = operation.results[0]
-    undefined = lor(where.undefined, mask_undefined)
+    undefined = where.undefined | mask_undefined
     used = result in walker.plan.live
     expr: Expr | None = None
     if used or walker.plan.values:
@@ -165,7 +152,7 @@ def _atomic(walker: Walker, operation: Operation) -> None:
     mask, mask_undefined = _mask(walker, mask_value)
     expr: Expr | None = None
     if operation.results:
-        undefined = lor(where.undefined, mask_undefined, lnot(mask))
+        undefined = lor(where.undefined, mask_undefined, ~mask)
         old = walker.fresh(operation, operation.results[0], "the result of an atomic", undefined=undefined)
         expr = old.expr if isinstance(old, Tile) else None
         walker.define(operation, old)

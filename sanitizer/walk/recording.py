@@ -3,20 +3,7 @@
 from __future__ import annotations
 
 from kerncap.sanitizer.launch import DescriptorArgument, TensorArgument
-from kerncap.sanitizer.symbolic.expr import (
-    FALSE,
-    TRUE,
-    Buffer,
-    Expr,
-    add,
-    const,
-    ite,
-    land,
-    lnot,
-    lor,
-    read,
-    unknown,
-)
+from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Buffer, Expr, ite, read, unknown
 from kerncap.sanitizer.ttir.ir import IntType, Operation, PointerType, Type, Value
 from kerncap.sanitizer.walk import left_out
 from kerncap.sanitizer.walk.access import Access, Target
@@ -50,15 +37,15 @@ def record(
     everything = (undefined, where.undefined, mask_undefined)
     by_habit = FALSE
     if any(map(left_out.is_marked, everything)):
-        of_lanes = lor(left_out.anywhere(undefined), left_out.anywhere(where.undefined))
-        by_habit = lor(land(mask, of_lanes), left_out.anywhere(mask_undefined))
+        of_lanes = left_out.anywhere(undefined) | left_out.anywhere(where.undefined)
+        by_habit = (mask & of_lanes) | left_out.anywhere(mask_undefined)
     if kind == "load":
         undefined, steered, masks = map(left_out.on_target, everything)
     else:
         # Neither the place of a left-out lane nor what it says of a mask is one that a store may go by.
         undefined = left_out.given_to_memory(undefined, stored, more.get("atomic"))
         steered = left_out.in_lane(where.undefined)
-        masks = lor(left_out.on_target(mask_undefined), land(mask, left_out.in_lane(mask_undefined)))
+        masks = left_out.on_target(mask_undefined) | (mask & left_out.in_lane(mask_undefined))
     walker.accesses.append(
         Access(
             operation=operation,
@@ -72,7 +59,7 @@ def record(
             path=walker.path,
             loops=walker.loops,
             undefined=undefined,
-            steered_by_undefined=lor(steered, masks),
+            steered_by_undefined=steered | masks,
             value=stored,
             unknowns=tuple(reasons),
             mask_undefined=masks,
@@ -131,7 +118,7 @@ def _one_place(walker: Walker, where: Pointers) -> tuple[int, Expr] | None:
             return None
         storage = tensor.storage
         base = tensor.address - walker.launch.storages[storage].address
-        offset = add(target.offset_bytes, const(base))
+        offset = target.offset_bytes + base
         found = offset if found is None else ite(target.guard, offset, found)
     if found is None or storage is None or walker.written is None or storage in walker.written:
         return None
@@ -147,6 +134,6 @@ def masked(
     if other is not None:
         return choose(mask, value, walker[other])
     if not isinstance(value, Tile):  # a pointer: that a null pointer is followed is no habit to rely on
-        return with_undefined(value, lor(value.undefined, lnot(mask)))
+        return with_undefined(value, value.undefined | ~mask)
     held = choose(mask, value, Tile(value.shape, zero(element_of(result.type))))
-    return with_undefined(held, lor(held.undefined, left_out.left_out(mask)))
+    return with_undefined(held, held.undefined | left_out.left_out(mask))

@@ -60,9 +60,9 @@ def _combined(walker: Walker, operand: Tile, combiner: Block, lane: Variable | N
         return operand
     nothing = left_out.adds_nothing(combiner, operand.expr, lane)
     whole = left_out.all_left_out(operand.undefined, lane)
-    among_others = land(left_out.in_lane(operand.undefined), lnot(whole))
-    matters = _possible(walker, land(among_others, lnot(nothing)))
-    return replace(operand, undefined=lor(left_out.combined(operand.undefined, lane), matters))
+    among_others = left_out.in_lane(operand.undefined) & ~whole
+    matters = _possible(walker, among_others & ~nothing)
+    return replace(operand, undefined=left_out.combined(operand.undefined, lane) | matters)
 
 
 def _possible(walker: Walker, condition: Expr) -> Expr:
@@ -72,7 +72,7 @@ def _possible(walker: Walker, condition: Expr) -> Expr:
     """
     if left_out.is_small(condition) and walker.solver.refuted(walker.path, condition):
         return FALSE
-    return land(walker.path, condition)
+    return walker.path & condition
 
 
 def _zero_all_along(
@@ -257,12 +257,12 @@ def _dot(walker: Walker, operation: Operation) -> None:
     expression = value.expr
     if any(left_out.is_marked(one.tile.undefined) for one in (rows, columns)):
         left = lor(*(one.placed(left_out.in_lane(one.tile.undefined)) for one in (rows, columns)))
-        no_part = lor(land(rows.zero, lnot(columns.from_memory)), land(columns.zero, lnot(rows.from_memory)))
+        no_part = (rows.zero & ~columns.from_memory) | (columns.zero & ~rows.from_memory)
         # A row or column that was left out whole is one in the product, whatever it is multiplied by.
         whole = (one.placed(left_out.all_left_out(one.tile.undefined, one.lane)) for one in (rows, columns))
-        marks.append(_possible(walker, land(left, lnot(no_part), *map(lnot, whole))))
+        marks.append(_possible(walker, land(left, ~no_part, *map(lnot, whole))))
         if added is not None and left_out.holds(added.expr, 0) is TRUE:
-            nothing = lor(rows.zero_all_along(walker), columns.zero_all_along(walker))
+            nothing = rows.zero_all_along(walker) | columns.zero_all_along(walker)
             expression = ite(nothing, added.expr, expression)
     walker.environment[result] = Tile(shape, expression, lor(*marks))
 

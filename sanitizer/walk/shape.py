@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from kerncap.sanitizer.symbolic.expr import (
-    Expr,
-    add,
-    const,
-    div_floor,
-    eq,
-    ite,
-    lor,
-    lt,
-    mod_floor,
-    mul,
-    sub,
-    var,
-)
+from kerncap.sanitizer.symbolic.expr import Expr, const, eq, ite, var
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.values import Tile, choose, lane_expressions, lane_variable, reindex, reshaped
 from kerncap.sanitizer.walk.walker import Handler, Walker, shape_of, with_undefined
@@ -37,7 +24,7 @@ def _range(walker: Walker, operation: Operation) -> None:
     if end - start == 1:
         return walker.define(operation, Tile((1,), const(start)))
     lane = var(lane_variable(0, end - start))
-    walker.define(operation, Tile((end - start,), add(lane, const(start))))
+    walker.define(operation, Tile((end - start,), lane + start))
 
 
 def _splat(walker: Walker, operation: Operation) -> None:
@@ -103,13 +90,13 @@ def reshaped_indices(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[Expr, 
                 i_end += 1
         position: Expr = const(0)
         for axis in range(j, j_end):
-            position = add(mul(position, const(new[axis])), lanes[axis])
+            position = position * new[axis] + lanes[axis]
         rest = size_old
         for axis in range(i, i_end):
             rest //= old[axis]
-            index = div_floor(position, const(rest)) if rest != 1 else position
+            index = position // rest if rest != 1 else position
             # The first index of a group needs no remainder: the group has no more elements than that.
-            indices.append(index if axis == i else mod_floor(index, const(old[axis])))
+            indices.append(index if axis == i else index % old[axis])
         i, j = i_end, j_end
     return tuple(indices)
 
@@ -119,7 +106,7 @@ def _join(walker: Walker, operation: Operation) -> None:
     shape = shape_of(operation.results[0].type)
     lanes = lane_expressions(shape)
     sides = [reindex(side, shape, lanes[:-1]) for side in (first, second)]
-    walker.define(operation, choose(eq(lanes[-1], const(0)), *sides))
+    walker.define(operation, choose(eq(lanes[-1], 0), *sides))
 
 
 def _split(walker: Walker, operation: Operation) -> None:
@@ -135,10 +122,10 @@ def _concatenate(walker: Walker, operation: Operation) -> None:
     shape = shape_of(operation.results[0].type)
     lanes = lane_expressions(shape)
     half = shape_of(operation.operands[0].type)[0]
-    left = reindex(first, shape, (ite(lt(lanes[0], const(half)), lanes[0], const(0)), *lanes[1:]))
-    right_index = ite(lt(lanes[0], const(half)), const(0), sub(lanes[0], const(half)))
+    left = reindex(first, shape, (ite(lanes[0] < half, lanes[0], const(0)), *lanes[1:]))
+    right_index = ite(lanes[0] < half, const(0), lanes[0] - half)
     right = reindex(second, shape, (right_index, *lanes[1:]))
-    walker.define(operation, choose(lt(lanes[0], const(half)), left, right))
+    walker.define(operation, choose(lanes[0] < half, left, right))
 
 
 def _gather(walker: Walker, operation: Operation) -> None:
@@ -156,7 +143,7 @@ def _gather(walker: Walker, operation: Operation) -> None:
     lanes = list(lane_expressions(shape))
     lanes[axis] = index.expr
     found = reindex(source, shape, tuple(lanes))
-    walker.define(operation, with_undefined(found, lor(found.undefined, index.undefined)))
+    walker.define(operation, with_undefined(found, found.undefined | index.undefined))
 
 
 def _same(walker: Walker, operation: Operation) -> None:

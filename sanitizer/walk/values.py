@@ -10,19 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from kerncap.sanitizer.symbolic.expr import (
-    FALSE,
-    TRUE,
-    Expr,
-    Variable,
-    const,
-    ite,
-    land,
-    lnot,
-    lor,
-    substitute,
-    var,
-)
+from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, Variable, const, ite, substitute, var
 from kerncap.sanitizer.walk.access import Target
 
 
@@ -181,11 +169,11 @@ def _choose_pointers(condition: Expr, then: Pointers, otherwise: Pointers) -> Po
             offset = ite(condition, one.offset_bytes, other.offset_bytes)
             return Pointers(then.shape, (Target(TRUE, one.argument, offset),), undefined)
     targets: dict[tuple[int | None, Expr], Expr] = {}
-    for side, holds in ((then, condition), (otherwise, lnot(condition))):
+    for side, holds in ((then, condition), (otherwise, ~condition)):
         for target in side.targets:
-            guard = land(holds, target.guard)
+            guard = holds & target.guard
             key = (target.argument, target.offset_bytes)
-            targets[key] = lor(targets[key], guard) if key in targets else guard
+            targets[key] = targets[key] | guard if key in targets else guard
     return Pointers(
         then.shape,
         tuple(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kerncap.sanitizer.launch import DescriptorArgument, Launch, PointerArgument, TensorArgument
 from kerncap.sanitizer.shared.operations import known as known_to_shared
-from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, Variable, add, const, ite, lor, unknown, var
+from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, Variable, ite, lor, unknown, var
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir.ir import (
     MEMORY,
@@ -29,13 +29,7 @@ from kerncap.sanitizer.ttir.ir import (
 from kerncap.sanitizer.walk.access import Access, Loop, Promise, Target
 from kerncap.sanitizer.walk.plan import TERMINATORS, Plan, Steps
 from kerncap.sanitizer.walk.symbols import Symbols
-from kerncap.sanitizer.walk.values import (
-    BlockPointer,
-    Pointers,
-    SymbolicValue,
-    Tile,
-    lane_expressions,
-)
+from kerncap.sanitizer.walk.values import BlockPointer, Pointers, SymbolicValue, Tile, lane_expressions
 
 # What one walk may execute: unrolled loops and nested calls multiply the operations of the text.
 MAX_OPERATIONS = 60_000
@@ -141,7 +135,7 @@ class Walker:
         """The absolute address in bytes."""
         result: Expr | None = None
         for target in pointers.targets:
-            address = add(const(self.base_address(target.argument)), target.offset_bytes)
+            address = self.base_address(target.argument) + target.offset_bytes
             result = address if result is None else ite(target.guard, address, result)
         assert result is not None
         return result

@@ -15,10 +15,6 @@ from kerncap.sanitizer.symbolic.expr import (
     land,
     le,
     linear,
-    lnot,
-    lor,
-    mul,
-    sub,
     substitute,
     var,
 )
@@ -60,7 +56,7 @@ def _while(walker: Walker, operation: Operation) -> None:
     loop = Loop(counter, counter.name, var(counter), operation.location)
     # Iteration k is reached if the condition held in the one before.
     k = var(counter)
-    reached = lor(eq(k, const(0)), substitute(seen.condition, {counter: sub(k, const(1))}))
+    reached = eq(k, 0) | substitute(seen.condition, {counter: k - 1})
     with Inside(walker, loop, reached):
         seen.run(values)
     # Behind the loop: what the iteration forwarded in which the condition failed.
@@ -69,7 +65,7 @@ def _while(walker: Walker, operation: Operation) -> None:
     for result, value in zip(operation.results, seen.forwarded, strict=True):
         walker.environment[result] = substitute_all(value, at_end)
     if any(counter in e.variables for value in seen.forwarded for e in expressions(value)):
-        walker.path = land(walker.path, substitute(land(reached, lnot(seen.condition)), at_end))
+        walker.path = walker.path & substitute(reached & ~seen.condition, at_end)
         walker.counters = (*walker.counters, leaving)
 
 
@@ -89,7 +85,7 @@ class _WhileBody:
         assert terminator is not None
         self.condition = walker.tile(terminator.operands[0]).expr
         self.forwarded = tuple(walker[v] for v in terminator.operands[1:])
-        outer, walker.path = walker.path, land(walker.path, self.condition)
+        outer, walker.path = walker.path, walker.path & self.condition
         bind_values(walker, self._after.entry.arguments, self.forwarded)
         steps, terminator = walker.body(self._after)
         walker.run(steps)
@@ -105,7 +101,7 @@ def _last_iteration(walker: Walker, condition: Expr, counter: Variable) -> int |
     """
     if counter not in condition.variables:
         return None
-    _, high = walker.solver.bounds(var(counter), land(walker.path, _without_wraps(condition)))
+    _, high = walker.solver.bounds(var(counter), walker.path & _without_wraps(condition))
     return None if high is None or high >= LONGEST - 1 else high + 1
 
 
@@ -125,7 +121,7 @@ def _ideal(e: Expr) -> Expr:
     form = linear(e)
     if form is None or not any(atom.kind == "wrap" for atom, _ in form.terms):
         return e
-    return add(const(form.constant), *(mul(const(factor), _ideal(atom)) for atom, factor in form.terms))
+    return add(const(form.constant), *(factor * _ideal(atom) for atom, factor in form.terms))
 
 
 def _below(e: Expr) -> list[Expr]:

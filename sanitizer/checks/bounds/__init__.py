@@ -19,32 +19,11 @@ from kerncap.sanitizer.checks.bounds.extents import Extent, Nowhere, distance_of
 from kerncap.sanitizer.checks.overflow import without_wraps, wraps_that_matter
 from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.confirm import confirm
-from kerncap.sanitizer.diagnose.finding import (
-    access_finding,
-    address_at,
-    bytes_of_memory,
-    memory_at,
-    where,
-)
+from kerncap.sanitizer.diagnose.finding import access_finding, address_at, bytes_of_memory, memory_at, where
 from kerncap.sanitizer.diagnose.place import value_at
 from kerncap.sanitizer.diagnose.suggest import suggest
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated
-from kerncap.sanitizer.symbolic.expr import (
-    TRUE,
-    Expr,
-    add,
-    const,
-    eq,
-    ge,
-    gt,
-    land,
-    le,
-    linear,
-    lt,
-    mod_floor,
-    mul,
-    sub,
-)
+from kerncap.sanitizer.symbolic.expr import TRUE, Expr, add, const, eq, land, linear
 from kerncap.sanitizer.symbolic.solve import Sat, Unknown, Unsat
 from kerncap.sanitizer.walk.access import Access, Target
 
@@ -105,19 +84,19 @@ class _Question:
         use = self.access.descriptor
         if use is None:
             return given
-        inside = (land(ge(i, const(0)), lt(i, n)) for i, n in zip(use.indices, use.shape, strict=True))
+        inside = ((i >= 0) & (i < n) for i, n in zip(use.indices, use.shape, strict=True))
         return (*given, *inside)
 
     # --- outside of memory that is known -----------------------------------------------------------
 
     def _violations(self, extent: Extent) -> Iterator[Violation]:
         offset, width = self.target.offset_bytes, self.access.width_bytes
-        yield Violation(land(extent.when, lt(offset, const(extent.low))), "before", extent)
-        yield Violation(land(extent.when, gt(offset, const(extent.high - width))), "after", extent)
+        yield Violation(extent.when & (offset < extent.low), "before", extent)
+        yield Violation(extent.when & (offset > extent.high - width), "after", extent)
         view = extent.view
         if view is None or not view.has_gaps:
             return
-        inside = land(ge(offset, const(extent.low)), le(offset, const(extent.high - width)))
+        inside = (offset >= extent.low) & (offset <= extent.high - width)
         if view.tangled is not None:
             if not self._unreached(inside):
                 self.settled.reasons.append(f"{extent.name}: {view.tangled}")
@@ -127,7 +106,7 @@ class _Question:
         def remainder(e: Expr, n: int) -> Expr:
             return _remainder(self.analysis, e, n, given)
 
-        yield Violation(land(inside, view.in_gap(offset, width, remainder)), "between", extent)
+        yield Violation(inside & view.in_gap(offset, width, remainder), "between", extent)
 
     def _ask_outside(self, violation: Violation) -> None:
         conditions = (*self._given(), violation.condition)
@@ -158,7 +137,7 @@ class _Question:
         offset, mask = self.target.offset_bytes, self.access.mask
         ideal, _ = overflow.exact_offset(self.analysis, self.access, self.target)
         exact = TRUE if ideal is offset else eq(offset, ideal)
-        return land(exact, without_wraps(mask)) if wraps_that_matter(mask) else exact
+        return exact & without_wraps(mask) if wraps_that_matter(mask) else exact
 
     def _finding(self, violation: Violation, point: Sat, only_by_overflow: bool) -> Finding:
         analysis, access, target = self.analysis, self.access, self.target
@@ -231,14 +210,14 @@ def _remainder(analysis: Analysis, e: Expr, n: int, given: Expr) -> Expr:
     """e modulo n, where what is known of the access often shows that the part below n stays below it."""
     form = linear(e)
     if form is None:
-        return mod_floor(e, const(n))
+        return e % n
     steps = [const(form.constant // n * n)]
-    steps += [mul(atom, const(c)) for atom, c in form.terms if c % n == 0]
-    rest = sub(e, add(*steps))
+    steps += [atom * c for atom, c in form.terms if c % n == 0]
+    rest = e - add(*steps)
     low, high = analysis.solver.bounds(rest, given)
     if low is not None and high is not None and low // n == high // n:
-        return sub(rest, const(low // n * n))
-    return mod_floor(e, const(n))
+        return rest - low // n * n
+    return e % n
 
 
 def _descriptor_note(access: Access) -> str:

@@ -16,7 +16,7 @@ from kerncap.sanitizer.diagnose.finding import count_bytes, describe_tensor
 from kerncap.sanitizer.diagnose.place import base_address, tensor_of
 from kerncap.sanitizer.footprint import Footprint, footprint
 from kerncap.sanitizer.launch import Launch, Storage, TensorArgument
-from kerncap.sanitizer.symbolic.expr import TRUE, Buffer, Expr, const, ge, gt, land, linear, lnot, lor, lt
+from kerncap.sanitizer.symbolic.expr import TRUE, Buffer, Expr, const, land, linear
 from kerncap.sanitizer.walk.access import Target
 
 # The first page is never mapped: an address in it is a null pointer and an offset.
@@ -110,12 +110,7 @@ def _covered(view: Footprint) -> str:
 
 def _outside_of_all(launch: Launch, address: Expr, width_bytes: int, mode: str) -> Expr:
     ranges = [_range(storage, mode) for storage in launch.storages if storage.size_bytes]
-    return land(
-        *(
-            lor(lt(address, const(low)), gt(address, const(high - width_bytes)))
-            for low, high in sorted(ranges)
-        )
-    )
+    return land(*((address < low) | (address > high - width_bytes) for low, high in sorted(ranges)))
 
 
 def _of_address(
@@ -123,20 +118,18 @@ def _of_address(
 ) -> Iterator[Region]:
     """Regions by the value of a base pointer, all ``values`` of it; offsets count from ``origin``."""
     subject = name or "a pointer from memory"
-    null = lt(base, const(NULL_PAGE))
-    yield Nowhere(land(ge(base, const(0)), null), f"{subject} is null", certain=True)
-    elsewhere = ge(base, const(NULL_PAGE))
+    null = base < NULL_PAGE
+    yield Nowhere((base >= 0) & null, f"{subject} is null", certain=True)
+    elsewhere = base >= NULL_PAGE
     for storage in sorted(launch.storages, key=lambda one: one.address):
         low, high = _range(storage, mode)
         if storage.size_bytes == 0 or high <= values[0] or low > values[1]:
             continue
-        inside = land(ge(base, const(low)), lt(base, const(high)))
-        elsewhere = land(elsewhere, lnot(inside))
+        inside = (base >= low) & (base < high)
+        elsewhere = elsewhere & ~inside
         size = f"{storage.name or 'known memory'} ({high - low:,} bytes at {low:#x})"
         yield Extent(low - origin, high - origin, storage.name or hex(low), size, when=inside)
-    yield Nowhere(
-        lor(elsewhere, lt(base, const(0))), f"{subject} leads to memory of unknown extent", certain=False
-    )
+    yield Nowhere(elsewhere | (base < 0), f"{subject} leads to memory of unknown extent", certain=False)
 
 
 def _range(storage: Storage, mode: str) -> tuple[int, int]:

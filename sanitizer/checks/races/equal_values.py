@@ -12,7 +12,7 @@ from dataclasses import replace
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.relation import Relation
 from kerncap.sanitizer.checks.races.sides import Side, sides_of
-from kerncap.sanitizer.symbolic.expr import Expr, lnot, var
+from kerncap.sanitizer.symbolic.expr import Expr, var
 from kerncap.sanitizer.ttir.ir import Block, Function, Operation, Region, Value, walk
 
 
@@ -59,7 +59,7 @@ def _taken(value: Expr, conditions: frozenset[Expr]) -> Expr:
     while value.kind == "ite":
         if conditions.issuperset(_parts(value.args[0])):
             value = value.args[1]
-        elif conditions.issuperset(_parts(lnot(value.args[0]))):
+        elif conditions.issuperset(_parts(~value.args[0])):
             value = value.args[2]
         else:
             break

@@ -7,19 +7,7 @@ from math import gcd
 
 import numpy as np
 
-from kerncap.sanitizer.symbolic.expr import (
-    Buffer,
-    Expr,
-    add,
-    conjuncts,
-    const,
-    ge,
-    land,
-    le,
-    mul,
-    nodes_of,
-    rebuild,
-)
+from kerncap.sanitizer.symbolic.expr import Buffer, Expr, conjuncts, const, ge, land, le, nodes_of, rebuild
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.symbolic.sums import from_terms, terms_of
 
@@ -76,7 +64,7 @@ class Ranges:
         for one in e.reads | condition.reads:
             bounds = self._extremes(one, condition) if one.sort == "int" else None
             if bounds is not None:
-                parts += [ge(one, const(bounds[0])), le(one, const(bounds[1]))]
+                parts += [one >= bounds[0], one <= bounds[1]]
         return land(*parts)
 
     def _extremes(self, one: Expr, condition: Expr) -> tuple[int, int] | None:
@@ -161,6 +149,6 @@ def with_each_limit(condition: Expr) -> Expr:
             compare = le if part.kind == "le" else ge
             for one in atom.args:
                 rest = {e: c for e, c in terms if e is not atom}
-                form = add(from_terms(constant, rest), mul(const(coefficient), one))
+                form = from_terms(constant, rest) + coefficient * one
                 parts.append(compare(form, const(part.payload)))
     return land(*parts)

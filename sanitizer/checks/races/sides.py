@@ -13,22 +13,7 @@ from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.ranges import Ranges
 from kerncap.sanitizer.diagnose.place import base_address, tensor_behind
 from kerncap.sanitizer.launch import Argument, Launch
-from kerncap.sanitizer.symbolic.expr import (
-    FALSE,
-    Expr,
-    Variable,
-    add,
-    const,
-    ge,
-    land,
-    le,
-    lnot,
-    lor,
-    lt,
-    ne,
-    substitute,
-    var,
-)
+from kerncap.sanitizer.symbolic.expr import FALSE, Expr, Variable, land, lor, ne, substitute, var
 from kerncap.sanitizer.walk.access import Access, Target
 
 
@@ -58,13 +43,13 @@ def sides_of(analysis: Analysis, access: Access) -> list[Side]:
     groups = storage_groups(analysis.launch)
     sides = []
     for target in access.targets:
-        condition = land(access.path, access.mask, target.guard, lnot(access.steered_by_undefined))
+        condition = land(access.path, access.mask, target.guard, ~access.steered_by_undefined)
         if condition is FALSE:
             continue
         argument = None if target.argument is None else analysis.launch.arguments[target.argument]
         tensor = None if argument is None else tensor_behind(argument)
         storage = groups[tensor.storage] if tensor is not None else None
-        address = add(const(base_address(analysis.launch, target.argument)), target.offset_bytes)
+        address = base_address(analysis.launch, target.argument) + target.offset_bytes
         sides.append(Side(access, target, argument, address, condition, access.width_bytes, storage))
     return sides
 
@@ -82,9 +67,9 @@ def in_own_storage(launch: Launch, side: Side, ranges: Ranges) -> Side:
     low, high = ranges.of(side.address, side.condition)
     condition = side.condition
     if low is None or low < first:
-        condition = land(condition, ge(side.address, const(first)))
+        condition = condition & (side.address >= first)
     if high is None or high > last:
-        condition = land(condition, le(side.address, const(last)))
+        condition = condition & (side.address <= last)
     return side if condition is side.condition else replace(side, condition=condition)
 
 
@@ -134,9 +119,6 @@ def apart(left: Side, right: Side, axes: Sequence[Variable], *more: Expr) -> Apa
     copies = {v: Variable(f"{v.name}'", v.kind, v.low, v.high) for v in variables}
     mapping = {v: var(copy) for v, copy in copies.items()}
     address = substitute(right.address, mapping)
-    overlap = land(
-        lt(left.address, add(address, const(right.width))),
-        lt(address, add(left.address, const(left.width))),
-    )
+    overlap = (left.address < address + right.width) & (address < left.address + left.width)
     different = lor(*(ne(var(axis), mapping[axis]) for axis in axes))
     return Apart(left, right, copies, substitute(right.condition, mapping), overlap, different)

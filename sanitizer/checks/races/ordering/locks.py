@@ -26,7 +26,7 @@ from kerncap.sanitizer.checks.spin_loops import (
     semantics_of,
 )
 from kerncap.sanitizer.diagnose.unlimited import number_of
-from kerncap.sanitizer.symbolic.expr import Expr, const, sub
+from kerncap.sanitizer.symbolic.expr import Expr
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.access import Access
 
@@ -243,7 +243,7 @@ def _turns(words: Words, wait: Wait, releases: Sequence[Operation]) -> tuple[lis
     if side is not None and side.access.atomic == "add":
         number = number_of(words.analysis, side.access, wait.bound)
     elif side is not None and side.access.value is not None:
-        number = sub(side.access.value, const(1))
+        number = side.access.value - 1
     if side is None or number is None:
         return [f"the turns of the lock released at {where} are not known"], False
     points = words.points(side, number)

@@ -22,7 +22,7 @@ from kerncap.sanitizer.launch import (
     TensorArgument,
 )
 from kerncap.sanitizer.paged_bytes import PagedBytes
-from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, Variable, const, mul, var
+from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, Variable, const, var
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir.ir import Block, Frame, Function, Location, Module, Operation, Region
 from kerncap.sanitizer.walk.access import Access, DescriptorUse, Loop, Target, Walked
@@ -118,7 +118,7 @@ def lane(extent: int, axis: int = 0) -> Variable:
 
 def loop(trips: int, name: str = "k", step: int = 1) -> Loop:
     counter = Variable(name, "loop", 0, trips - 1)
-    return Loop(counter, name, mul(var(counter), const(step)), Location())
+    return Loop(counter, name, var(counter) * step, Location())
 
 
 def access(

@@ -8,25 +8,7 @@ import pytest
 from kerncap.sanitizer.checks import bounds, overflow
 from kerncap.sanitizer.diagnose.confirm import Confirmation
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated
-from kerncap.sanitizer.symbolic.expr import (
-    TRUE,
-    Buffer,
-    Expr,
-    Variable,
-    add,
-    const,
-    eq,
-    ge,
-    land,
-    lnot,
-    lt,
-    mul,
-    read,
-    sub,
-    unknown,
-    var,
-    wrap,
-)
+from kerncap.sanitizer.symbolic.expr import TRUE, Buffer, Expr, Variable, const, eq, read, unknown, var, wrap
 from kerncap.sanitizer.walk.access import DescriptorUse, Target
 from tests.unit.sanitizer.checks.hand_made import FIRST_ADDRESS, Scene, access, lane, loop
 from tests.work import calls_of
@@ -50,7 +32,7 @@ def only(verdict: Verdict) -> Finding:
 
 
 def four(e: Expr) -> Expr:
-    return mul(e, const(4))
+    return e * 4
 
 
 # --- one axis ----------------------------------------------------------------------------------------
@@ -60,8 +42,8 @@ def test_a_masked_access_is_proved_by_intervals() -> None:
     scene = Scene((10**6, 1, 1))
     x = scene.tensor("x", (10**8,))
     i = lane(1024)
-    offs = add(mul(scene.pid, const(1024)), var(i))
-    one = access(x, four(offs), lanes=[i], mask=lt(offs, const(10**8)))
+    offs = scene.pid * 1024 + var(i)
+    one = access(x, four(offs), lanes=[i], mask=offs < 10**8)
     verdict = bounds.check(scene.analysis(one), one)
     assert isinstance(verdict, Proved)
     assert verdict.how in ("interval", "affine")
@@ -71,7 +53,7 @@ def test_a_missing_mask() -> None:
     scene = Scene((4, 1, 1))
     x = scene.tensor("scores_ptr", (1000,))
     i = lane(256)
-    offs = add(mul(scene.pid, const(256)), var(i))
+    offs = scene.pid * 256 + var(i)
     one = access(x, four(offs), lanes=[i], kind="store")
     found = only(bounds.check(scene.analysis(one), one))
     assert found.message == (
@@ -99,8 +81,8 @@ def test_off_by_one_in_the_mask() -> None:
     scene = Scene((4, 1, 1))
     x = scene.tensor("x", (1000,))
     i = lane(256)
-    offs = add(mul(scene.pid, const(256)), var(i))
-    one = access(x, four(offs), lanes=[i], mask=lnot(lt(const(1000), offs)))
+    offs = scene.pid * 256 + var(i)
+    one = access(x, four(offs), lanes=[i], mask=~(offs > 1000))
     assert only(bounds.check(scene.analysis(one), one)).place.element == 1000
 
 
@@ -109,7 +91,7 @@ def test_a_negative_offset() -> None:
     scene.tensor("before", (4,))
     x = scene.tensor("x", (1024,))
     i = lane(128)
-    offs = sub(add(mul(scene.pid, const(128)), var(i)), const(3))
+    offs = scene.pid * 128 + var(i) - 3
     one = access(x, four(offs), lanes=[i])
     found = only(bounds.check(scene.analysis(one), one))
     assert (found.beyond_bytes, found.place.program_id, found.place.lane) == (-12, (0, 0, 0), (0,))
@@ -120,7 +102,7 @@ def test_both_directions_are_findings() -> None:
     scene = Scene((8, 1, 1))
     x = scene.tensor("x", (1000,))
     i = lane(128)
-    offs = sub(add(mul(scene.pid, const(128)), var(i)), const(1))
+    offs = scene.pid * 128 + var(i) - 1
     one = access(x, four(offs), lanes=[i])
     assert [f.beyond_bytes for f in findings(bounds.check(scene.analysis(one), one))] == [-4, 0]
 
@@ -129,7 +111,7 @@ def test_only_the_last_byte_is_out() -> None:
     scene = Scene()
     x = scene.tensor("x", (16,), dtype="int8")
     i = lane(4)
-    one = access(x, add(four(var(i)), const(1)), lanes=[i])
+    one = access(x, four(var(i)) + 1, lanes=[i])
     found = only(bounds.check(scene.analysis(one), one))
     assert (found.place.offset_bytes, found.beyond_bytes) == (13, 0)
     assert "its last 1 byte is past the end" in found.message
@@ -141,7 +123,7 @@ def test_the_last_iteration_alone() -> None:
     scene = Scene()
     x = scene.tensor("x", (100_000 * 32 - 1,))
     k, i = loop(100_000), lane(32)
-    one = access(x, four(add(mul(var(k.counter), const(32)), var(i))), lanes=[i], loops=(k,))
+    one = access(x, four(var(k.counter) * 32 + var(i)), lanes=[i], loops=(k,))
     found = only(bounds.check(scene.analysis(one), one))
     assert found.place.iterations == (("k", 99_999),)
     assert found.place.lane == (31,)
@@ -159,7 +141,7 @@ def test_where_it_lands() -> None:
 def test_a_false_path_or_mask_is_no_access() -> None:
     scene = Scene((4, 1, 1))
     x = scene.tensor("x", (4,))
-    one = access(x, const(400), path=lt(scene.pid, const(0)))
+    one = access(x, const(400), path=scene.pid < 0)
     assert isinstance(bounds.check(scene.analysis(one), one), Proved)
 
 
@@ -167,8 +149,8 @@ def test_the_tail_of_a_bumped_pointer() -> None:
     scene = Scene()
     x = scene.tensor("x", (100,))
     k, i = loop(4), lane(32)
-    offs = add(mul(var(k.counter), const(32)), var(i))
-    one = access(x, four(offs), lanes=[i], mask=lt(var(i), sub(const(100), mul(var(k.counter), const(32)))))
+    offs = var(k.counter) * 32 + var(i)
+    one = access(x, four(offs), lanes=[i], mask=var(i) < 100 - var(k.counter) * 32)
     assert isinstance(bounds.check(scene.analysis(one), one), Proved)
 
 
@@ -177,8 +159,8 @@ def test_the_tail_of_a_bumped_pointer() -> None:
 
 def tile(scene: Scene, size: int) -> tuple[list[Variable | None], Expr, Expr]:
     i, j = lane(size, 0), lane(size, 1)
-    rows = add(mul(scene.pid, const(size)), var(i))
-    cols = add(mul(var(scene.programs[1]), const(size)), var(j))
+    rows = scene.pid * size + var(i)
+    cols = var(scene.programs[1]) * size + var(j)
     return [i, j], rows, cols
 
 
@@ -187,8 +169,8 @@ def test_a_wrong_stride(stride: int) -> None:
     scene = Scene((2, 2, 1))
     x = scene.tensor("x", (100, 100))
     lanes, rows, cols = tile(scene, 64)
-    mask = land(lt(rows, const(100)), lt(cols, const(100)))
-    one = access(x, four(add(mul(rows, const(stride)), cols)), lanes=lanes, mask=mask)
+    mask = (rows < 100) & (cols < 100)
+    one = access(x, four(rows * stride + cols), lanes=lanes, mask=mask)
     verdict = bounds.check(scene.analysis(one), one)
     assert isinstance(verdict, Proved if stride == 100 else Violated)
 
@@ -197,7 +179,7 @@ def test_the_second_axis_of_the_grid() -> None:
     scene = Scene((1, 5, 1))
     x = scene.tensor("x", (4, 100))
     i = lane(100)
-    one = access(x, four(add(mul(var(scene.programs[1]), const(100)), var(i))), lanes=[i])
+    one = access(x, four(var(scene.programs[1]) * 100 + var(i)), lanes=[i])
     assert only(bounds.check(scene.analysis(one), one)).place.program_id == (0, 4, 0)
 
 
@@ -205,7 +187,7 @@ def test_equal_aranges_are_two() -> None:
     scene = Scene()
     x = scene.tensor("x", (31 * 33 + 1,))  # the diagonal and no more
     i, j = lane(32, 0), lane(32, 1)
-    one = access(x, four(add(mul(var(i), const(33)), var(j))), lanes=[i, j])
+    one = access(x, four(var(i) * 33 + var(j)), lanes=[i, j])
     verdict = bounds.check(scene.analysis(one), one)
     assert only(verdict).place.lane == (31, 1)
 
@@ -218,7 +200,7 @@ def test_padding_rows_inside_the_storage(mode: str, wrong: bool) -> None:
     scene = Scene((2, 2, 1), bounds=mode)  # type: ignore[arg-type]
     x = scene.tensor("x", (96, 96), (128, 1), storage_bytes=128 * 128 * 4)
     lanes, rows, cols = tile(scene, 64)
-    one = access(x, four(add(mul(rows, const(128)), cols)), lanes=lanes)
+    one = access(x, four(rows * 128 + cols), lanes=lanes)
     analysis = scene.analysis(one)
     assert calls_of(lambda: bounds.check(analysis, one)) < 20_000  # 16,384 elements: not one by one
     verdict = bounds.check(analysis, one)
@@ -236,9 +218,9 @@ def test_a_masked_strided_view_is_proved_without_z3() -> None:
     scene = Scene((2, 1, 1), bounds="view")
     x = scene.tensor("x", (96, 96), (128, 1), storage_bytes=128 * 128 * 4)
     i, j = lane(64, 0), lane(256, 1)  # 256 columns reach beyond the stride: only the mask keeps them out
-    rows, cols = add(mul(scene.pid, const(64)), var(i)), var(j)
-    mask = land(lt(rows, const(96)), lt(cols, const(96)))
-    one = access(x, four(add(mul(rows, const(128)), cols)), lanes=[i, j], mask=mask)
+    rows, cols = scene.pid * 64 + var(i), var(j)
+    mask = (rows < 96) & (cols < 96)
+    one = access(x, four(rows * 128 + cols), lanes=[i, j], mask=mask)
     verdict = bounds.check(scene.analysis(one), one)
     assert isinstance(verdict, Proved)
     assert verdict.how in ("interval", "affine")
@@ -249,7 +231,7 @@ def test_a_window_of_a_larger_storage() -> None:
         scene = Scene(bounds=mode)  # type: ignore[arg-type]
         x = scene.tensor("x", (16,), storage_offset=64, storage_bytes=256, allocation_bytes=512)
         i = lane(64)
-        one = access(x, four(sub(var(i), const(16))), lanes=[i])
+        one = access(x, four(var(i) - 16), lanes=[i])
         return bounds.check(scene.analysis(one), one)
 
     assert isinstance(verdict("storage"), Proved)
@@ -277,10 +259,10 @@ def test_strides_of_all_kinds(shape: tuple[int, int], strides: tuple[int, int], 
     scene = Scene(bounds="view")
     x = scene.tensor("x", shape, strides, storage_offset=storage_offset)
     i, j = lane(shape[0], 0), lane(shape[1], 1)
-    address = four(add(mul(var(i), const(strides[0])), mul(var(j), const(strides[1]))))
+    address = four(var(i) * strides[0] + var(j) * strides[1])
     inside = access(x, address, lanes=[i, j])
     assert isinstance(bounds.check(scene.analysis(inside), inside), Proved)
-    beyond = access(x, add(address, const(4)), lanes=[i, j])
+    beyond = access(x, address + 4, lanes=[i, j])
     assert only(bounds.check(scene.analysis(beyond), beyond)).beyond_bytes == 0
 
 
@@ -298,8 +280,8 @@ def test_overlapping_strides_are_left_open() -> None:
 def test_an_empty_tensor_has_no_bytes(mode: str) -> None:
     scene = Scene((4, 1, 1), bounds=mode)  # type: ignore[arg-type]
     x = scene.tensor("x", (0,))
-    offs = add(mul(scene.pid, const(4)), var(lane(4)))
-    masked = access(x, four(offs), mask=lt(offs, const(0)))
+    offs = scene.pid * 4 + var(lane(4))
+    masked = access(x, four(offs), mask=offs < 0)
     assert isinstance(bounds.check(scene.analysis(masked), masked), Proved)
     bare = access(x, const(0))
     assert only(bounds.check(scene.analysis(bare), bare)).beyond_bytes == 0
@@ -312,8 +294,8 @@ def test_each_target_has_its_own_limits() -> None:
     scene = Scene((4, 1, 1))
     x, y = scene.tensor("x", (256,)), scene.tensor("y", (128,))
     i = lane(256)
-    first = lt(scene.pid, const(2))
-    targets = (Target(first, x, four(var(i))), Target(lnot(first), y, four(var(i))))
+    first = scene.pid < 2
+    targets = (Target(first, x, four(var(i))), Target(~first, y, four(var(i))))
     one = access(None, const(0), lanes=[i], targets=targets)
     found = only(bounds.check(scene.analysis(one), one))
     assert (found.argument, found.place.program_id, found.place.lane) == ("y", (2, 0, 0), (128,))
@@ -324,9 +306,9 @@ def test_a_null_pointer() -> None:
     p = scene.pointer("bias", 0)
     scene.tensor("x", (16,))
     i = lane(16)
-    guarded = access(p, four(var(i)), lanes=[i], path=lt(scene.pid, const(0)))
+    guarded = access(p, four(var(i)), lanes=[i], path=scene.pid < 0)
     assert isinstance(bounds.check(scene.analysis(guarded), guarded), Proved)
-    bare = access(p, four(var(i)), lanes=[i], path=ge(scene.pid, const(2)))
+    bare = access(p, four(var(i)), lanes=[i], path=scene.pid >= 2)
     found = only(bounds.check(scene.analysis(bare), bare))
     assert "bias is null" in found.message
     assert found.place.program_id == (2, 0, 0)
@@ -346,7 +328,7 @@ def test_a_bare_pointer_into_a_known_storage() -> None:
     scene.tensor("x", (16,))
     p = scene.pointer("p", FIRST_ADDRESS + 32)
     i = lane(16)
-    inside = access(p, four(sub(var(i), const(8))), lanes=[i])
+    inside = access(p, four(var(i) - 8), lanes=[i])
     assert isinstance(bounds.check(scene.analysis(inside), inside), Proved)
     beyond = access(p, four(var(i)), lanes=[i])
     found = only(bounds.check(scene.analysis(beyond), beyond))
@@ -359,18 +341,18 @@ def pointer_table(addresses: list[int]) -> tuple[Scene, Expr]:
     scene.tensor("x", (16,))
     scene.tensor("y", (8,))
     scene.tensor("table", (len(addresses),), dtype="int64", contents=np.array(addresses, np.int64))
-    return scene, read(Buffer(2, 64), mul(scene.pid, const(8)))
+    return scene, read(Buffer(2, 64), scene.pid * 8)
 
 
 def test_pointers_from_memory_keep_to_what_they_point_into() -> None:
     x, y = FIRST_ADDRESS, FIRST_ADDRESS + 0x100_0000
     scene, pointer = pointer_table([x, y])
     i = lane(16)
-    short = access(None, add(pointer, four(var(i))), lanes=[i], mask=lt(var(i), const(8)))
+    short = access(None, pointer + four(var(i)), lanes=[i], mask=var(i) < 8)
     verdict = bounds.check(scene.analysis(short), short)
     assert isinstance(verdict, Proved)
     assert verdict.contents
-    long = access(None, add(pointer, four(var(i))), lanes=[i])
+    long = access(None, pointer + four(var(i)), lanes=[i])
     found = only(bounds.check(scene.analysis(long), long))
     assert (found.argument, found.place.program_id, found.place.lane) == ("y", (1, 0, 0), (8,))
     assert found.contents
@@ -386,10 +368,10 @@ def test_unknown_contents_are_unproven() -> None:
     scene = Scene((4, 1, 1))
     x = scene.tensor("x", (16,))
     scene.tensor("index", (4,), dtype="int32")
-    offs = read(Buffer(1, 32), mul(scene.pid, const(4)))
+    offs = read(Buffer(1, 32), scene.pid * 4)
     one = access(x, four(offs))
     assert isinstance(bounds.check(scene.analysis(one), one), Unproven)
-    masked = access(x, four(offs), mask=land(ge(offs, const(0)), lt(offs, const(16))))
+    masked = access(x, four(offs), mask=(offs >= 0) & (offs < 16))
     assert isinstance(bounds.check(scene.analysis(masked), masked), Proved)
 
 
@@ -422,7 +404,7 @@ def test_a_descriptor_clips_to_its_shape() -> None:
         scene = Scene((2, 2, 1))
         x = scene.tensor("x", (100, 100))
         lanes, i, j = tile(scene, 64)
-        offset = four(add(mul(i, const(stride)), j))
+        offset = four(i * stride + j)
         base = Target(TRUE, x, const(0))
         shape = (const(rows), const(100))
         use = DescriptorUse(base, shape, (const(stride), const(1)), (i, j), (64, 64), 4, False)
@@ -442,7 +424,7 @@ def test_a_descriptor_clips_to_its_shape() -> None:
 def test_outside_only_by_overflow_says_so() -> None:
     scene = Scene((3, 1, 1))
     x = scene.tensor("x", (3, 2**30), dtype="int8")
-    offs = wrap(mul(scene.pid, const(2**30)), 32)
+    offs = wrap(scene.pid * 2**30, 32)
     one = access(x, offs, width=1)
     analysis = scene.analysis(one)
     found = only(bounds.check(analysis, one))
@@ -456,7 +438,7 @@ def test_outside_only_by_overflow_says_so() -> None:
 def test_outside_with_and_without_overflow_is_a_finding() -> None:
     scene = Scene((4, 1, 1))
     x = scene.tensor("x", (2**30,), dtype="int8")
-    one = access(x, wrap(mul(scene.pid, const(2**30)), 32), width=1)
+    one = access(x, wrap(scene.pid * 2**30, 32), width=1)
     before, after = findings(bounds.check(scene.analysis(one), one))
     cause = "only where an integer overflows"
     assert (cause in before.message, before.place.program_id) == (True, (2, 0, 0))
@@ -467,7 +449,7 @@ def test_the_first_place_that_goes_wrong_is_shown() -> None:
     scene = Scene((1000, 1, 1))
     x = scene.tensor("x", (1000,))
     k, i = loop(50), lane(64)
-    offs = add(mul(scene.pid, const(64)), mul(var(k.counter), const(64)), var(i))
-    one = access(x, four(offs), lanes=[i], loops=(k,), path=lnot(eq(scene.pid, const(0))))
+    offs = scene.pid * 64 + var(k.counter) * 64 + var(i)
+    one = access(x, four(offs), lanes=[i], loops=(k,), path=~eq(scene.pid, 0))
     place = only(bounds.check(scene.analysis(one), one)).place
     assert (place.program_id, place.iterations, place.lane) == ((1, 0, 0), (("k", 14),), (40,))

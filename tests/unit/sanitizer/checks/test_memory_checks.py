@@ -14,21 +14,7 @@ from kerncap.sanitizer.checks import alignment, descriptor, make_finding, uninit
 from kerncap.sanitizer.diagnose.confirm import Confirmation
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Violated
 from kerncap.sanitizer.launch import Unwritten
-from kerncap.sanitizer.symbolic.expr import (
-    TRUE,
-    Buffer,
-    Expr,
-    add,
-    boolean,
-    const,
-    eq,
-    ge,
-    lt,
-    mod_floor,
-    mul,
-    read,
-    var,
-)
+from kerncap.sanitizer.symbolic.expr import TRUE, Buffer, Expr, boolean, const, eq, read, var
 from kerncap.sanitizer.ttir.ir import Frame, IntType, Location, Operation, Value
 from kerncap.sanitizer.walk.access import Access, DescriptorUse, Target
 from tests.unit.sanitizer.checks.hand_made import Scene, access, lane
@@ -83,11 +69,11 @@ LANE = lane(64)
 
 def tile(scene: Scene, **more: Any) -> Access:
     """Element pid * 64 + lane of argument 0, masked by n where given."""
-    index = add(mul(scene.pid, const(64)), var(LANE))
+    index = scene.pid * 64 + var(LANE)
     limit = more.pop("below", None)
-    mask = TRUE if limit is None else lt(index, const(limit))
+    mask = TRUE if limit is None else index < limit
     shift = more.pop("shift", 0)
-    return access(0, mul(const(4), add(index, const(shift))), lanes=(LANE,), mask=mask, **more)
+    return access(0, 4 * (index + shift), lanes=(LANE,), mask=mask, **more)
 
 
 # --- fresh memory ----------------------------------------------------------------------------------
@@ -172,7 +158,7 @@ def test_an_accumulator_that_nobody_zeroed() -> None:
     fresh: dict[int, list[tuple[int, int]] | None] = {0: [(0, 4)]}
     analysis = with_fresh(scene, fresh, count, again)
     assert finding_of(uninit.check(analysis, count)).access == "atomic"
-    zero = access(0, const(0), kind="store", path=eq(scene.pid, const(0)))
+    zero = access(0, const(0), kind="store", path=eq(scene.pid, 0))
     assert isinstance(uninit.check(with_fresh(scene, fresh, zero, count), count), Unproven)
 
 
@@ -202,7 +188,7 @@ def test_a_descriptor_reads_only_inside_of_its_shape() -> None:
     scene = Scene()
     scene.tensor("x", (8, 64))
     rows, columns = lane(16, 0), lane(64, 1)
-    offset = mul(const(4), add(mul(const(64), var(rows)), var(columns)))
+    offset = 4 * (64 * var(rows) + var(columns))
     use = DescriptorUse(
         Target(TRUE, 0, const(0)),
         (const(8), const(64)),
@@ -234,8 +220,8 @@ def test_a_witness_that_is_not_confirmed_is_no_finding(confirmed: list[str]) -> 
 def test_an_undefined_lane_that_is_stored() -> None:
     scene = Scene(grid=(16, 1, 1))
     scene.tensor("x", (1024,))
-    index = add(mul(scene.pid, const(64)), var(LANE))
-    undefined = ge(index, const(1000))
+    index = scene.pid * 64 + var(LANE)
+    undefined = index >= 1000
     store = replace(tile(scene, kind="store"), undefined=undefined)
     analysis = with_fresh(scene, {}, store)
     finding = finding_of(uninit.check(analysis, store))
@@ -264,7 +250,7 @@ def test_the_message_names_the_load_that_leaves_lanes_undefined() -> None:
 def test_an_undefined_address_matters_only_where_it_is_used() -> None:
     scene = Scene()
     scene.tensor("x", (64,))
-    undefined = ge(var(LANE), const(60))
+    undefined = var(LANE) >= 60
     used = replace(tile(scene), steered_by_undefined=undefined)
     assert finding_of(uninit.check(with_fresh(scene, {}, used), used)).place.lane == (60,)
     unused = replace(tile(scene, below=60), steered_by_undefined=undefined)
@@ -274,7 +260,7 @@ def test_an_undefined_address_matters_only_where_it_is_used() -> None:
 def test_an_undefined_mask_matters_whatever_it_says() -> None:
     scene = Scene()
     scene.tensor("x", (64,))
-    undefined = ge(var(LANE), const(60))
+    undefined = var(LANE) >= 60
     load = replace(tile(scene, below=60), steered_by_undefined=undefined, mask_undefined=undefined)
     assert finding_of(uninit.check(with_fresh(scene, {}, load), load)).place.lane == (60,)
 
@@ -290,20 +276,20 @@ def aligned(scene: Scene, *, offset: Expr, **more: Any) -> object:
 def test_alignment_of_the_address_counts() -> None:
     scene = Scene(grid=(16, 1, 1))
     scene.tensor("x", (1024,))
-    steps = mul(const(4), var(LANE))
+    steps = 4 * var(LANE)
     assert isinstance(aligned(scene, offset=steps), Proved)
-    assert isinstance(aligned(scene, offset=add(steps, const(2))), Violated)
+    assert isinstance(aligned(scene, offset=steps + 2), Violated)
     crooked = Scene(grid=(16, 1, 1))
     crooked.tensor("x", (1024,), storage_offset=2)
     assert isinstance(aligned(crooked, offset=steps), Violated)
-    assert isinstance(aligned(crooked, offset=add(steps, const(2))), Proved)
+    assert isinstance(aligned(crooked, offset=steps + 2), Proved)
 
 
 def test_alignment_of_masked_lanes_does_not_matter() -> None:
     scene = Scene()
     scene.tensor("x", (1024,))
-    odd = mul(const(2), var(LANE))
-    even = eq(mod_floor(var(LANE), const(2)), const(0))
+    odd = 2 * var(LANE)
+    even = eq(var(LANE) % 2, 0)
     assert isinstance(aligned(scene, offset=odd, mask=even), Proved)
     finding = finding_of(aligned(scene, offset=odd))
     assert (finding.check, finding.place.lane, finding.argument) == ("alignment", (1,), "x")
@@ -319,8 +305,8 @@ def test_alignment_that_depends_on_memory() -> None:
     scene = Scene(grid=(4, 1, 1))
     scene.tensor("x", (1024,))
     scene.tensor("at", (4,), dtype="int32", contents=np.array([0, 8, 16, 22], np.int32))
-    start = read(Buffer(1, 32), mul(scene.pid, const(4)))
-    finding = finding_of(aligned(scene, offset=add(start, mul(const(4), var(LANE)))))
+    start = read(Buffer(1, 32), scene.pid * 4)
+    finding = finding_of(aligned(scene, offset=start + 4 * var(LANE)))
     assert finding.contents and finding.place.program_id == (3, 0, 0)
 
 

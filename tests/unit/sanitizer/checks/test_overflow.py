@@ -19,11 +19,7 @@ from kerncap.sanitizer.symbolic.expr import (
     const,
     div_trunc,
     evaluate,
-    ge,
-    land,
-    lt,
     maximum,
-    mod_floor,
     mul,
     read,
     rem_trunc,
@@ -61,7 +57,7 @@ def matrix() -> tuple[Scene, int]:
 def test_a_product_that_leaves_32_bits() -> None:
     scene, x = matrix()
     i = lane(1024)
-    offset = int32(add(int32(mul(scene.pid, const(COLUMNS))), var(i)))
+    offset = int32(int32(scene.pid * COLUMNS) + var(i))
     one = access(x, offset, lanes=[i], width=1)
     found = only(overflow.check(scene.analysis(one), one))
     row = 2**31 // COLUMNS + 1  # the last that begins below 2**31 ends there too
@@ -74,22 +70,22 @@ def test_a_product_that_leaves_32_bits() -> None:
 def test_the_same_in_64_bits() -> None:
     scene, x = matrix()
     i = lane(1024)
-    one = access(x, add(mul(scene.pid, const(COLUMNS)), var(i)), lanes=[i], width=1)
+    one = access(x, scene.pid * COLUMNS + var(i), lanes=[i], width=1)
     assert overflow.check(scene.analysis(one), one) == Proved("interval")
 
 
 def test_only_where_the_access_is_performed() -> None:
     scene, x = matrix()
     row = 2**31 // COLUMNS
-    one = access(x, int32(mul(scene.pid, const(COLUMNS))), width=1, mask=lt(scene.pid, const(row)))
+    one = access(x, int32(scene.pid * COLUMNS), width=1, mask=scene.pid < row)
     assert isinstance(overflow.check(scene.analysis(one), one), Proved)
-    wider = access(x, int32(mul(scene.pid, const(COLUMNS))), width=1, mask=lt(scene.pid, const(row + 2)))
+    wider = access(x, int32(scene.pid * COLUMNS), width=1, mask=scene.pid < row + 2)
     assert only(overflow.check(scene.analysis(wider), wider)).place.program_id == (row + 1, 0, 0)
 
 
 def test_a_cast_to_64_bits_that_comes_too_late() -> None:
     scene, x = matrix()
-    halves = mul(int32(mul(scene.pid, const(COLUMNS))), const(2))
+    halves = int32(scene.pid * COLUMNS) * 2
     one = access(x, halves, width=1)
     assert isinstance(overflow.check(scene.analysis(one), one), Violated)
 
@@ -97,14 +93,14 @@ def test_a_cast_to_64_bits_that_comes_too_late() -> None:
 def test_a_wrap_that_is_undone_does_no_harm() -> None:
     scene, x = matrix()
     # The last sum brings it back into 32 bits: the same as if nothing had wrapped.
-    near = int32(sub(int32(mul(scene.pid, const(COLUMNS))), const((ROWS - 1) * COLUMNS)))
-    fine = access(x, near, width=1, path=ge(scene.pid, const(ROWS - 1)))
+    near = int32(int32(scene.pid * COLUMNS) - (ROWS - 1) * COLUMNS)
+    fine = access(x, near, width=1, path=scene.pid >= ROWS - 1)
     assert isinstance(overflow.check(scene.analysis(fine), fine), Proved)
 
 
 def test_division_passes_it_on() -> None:
     scene, x = matrix()
-    one = access(x, div_trunc(int32(mul(scene.pid, const(COLUMNS))), const(16)), width=1)
+    one = access(x, div_trunc(int32(scene.pid * COLUMNS), const(16)), width=1)
     assert isinstance(overflow.check(scene.analysis(one), one), Violated)
 
 
@@ -115,26 +111,26 @@ KEY = 40_503_001
 @pytest.mark.parametrize(
     "slot",
     [
-        lambda k: int32(mod_floor(unsigned(mul(k, const(HASH)), 32), const(1024))),
-        lambda k: bit_and(int32(mul(k, const(KEY))), const(1023), 32),
-        lambda k: shift_right_logical(int32(mul(k, const(KEY))), const(22), 32),
-        lambda k: rem_trunc(int32(mul(k, const(KEY))), const(1024)),
-        lambda k: bit_and(bit_xor(int32(mul(k, const(KEY))), k, 32), const(1023), 32),
+        lambda k: int32(unsigned(k * HASH, 32) % 1024),
+        lambda k: bit_and(int32(k * KEY), const(1023), 32),
+        lambda k: shift_right_logical(int32(k * KEY), const(22), 32),
+        lambda k: rem_trunc(int32(k * KEY), const(1024)),
+        lambda k: bit_and(bit_xor(int32(k * KEY), k, 32), const(1023), 32),
     ],
     ids=["unsigned remainder", "and", "shift right", "signed remainder", "xor"],
 )
 def test_hashes_are_meant_to_wrap(slot: object) -> None:
     scene = Scene((10_000, 1, 1))
     x = scene.tensor("x", (1024,))
-    one = access(x, mul(slot(scene.pid), const(4)))  # type: ignore[operator]
+    one = access(x, slot(scene.pid) * 4)  # type: ignore[operator]
     assert overflow.check(scene.analysis(one), one) == Proved("interval")
 
 
 def test_a_random_number_in_the_mask() -> None:
     scene = Scene((10_000, 1, 1))
     x = scene.tensor("x", (10_000,))
-    drawn = int32(add(mul(scene.pid, const(1664525)), const(1013904223)))
-    one = access(x, mul(scene.pid, const(4)), mask=lt(drawn, const(1000)))
+    drawn = int32(scene.pid * 1664525 + 1013904223)
+    one = access(x, scene.pid * 4, mask=drawn < 1000)
     assert overflow.check(scene.analysis(one), one) == Proved("interval")
 
 
@@ -143,12 +139,12 @@ def test_an_offset_in_the_mask() -> None:
     scene = Scene((2**22, 1, 1))
     x = scene.tensor("x", (2**31 - 500,), dtype="int8")
     i = lane(1024)
-    exact = add(mul(scene.pid, const(1024)), var(i))
-    mask = lt(int32(exact), const(2**31 - 500))
+    exact = scene.pid * 1024 + var(i)
+    mask = int32(exact) < 2**31 - 500
     one = access(x, exact, lanes=[i], width=1, mask=mask)
     found = only(overflow.check(scene.analysis(one), one))
     assert found.place.program_id == (2**21, 0, 0)
-    kept = access(x, exact, lanes=[i], width=1, mask=land(mask, lt(scene.pid, const(2**21))))
+    kept = access(x, exact, lanes=[i], width=1, mask=mask & (scene.pid < 2**21))
     assert isinstance(overflow.check(scene.analysis(kept), kept), Proved)
 
 
@@ -156,22 +152,22 @@ def test_indices_from_memory_that_is_not_to_be_had() -> None:
     scene, x = matrix()
     scene.tensor("index", (100,), dtype="int32")
     index = read(Buffer(1, 32), const(0))
-    one = access(x, int32(mul(index, const(COLUMNS))), width=1)
+    one = access(x, int32(index * COLUMNS), width=1)
     assert isinstance(overflow.check(scene.analysis(one), one), Unproven)
 
 
 def test_a_witness_that_is_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overflow, "confirm", lambda *_: Confirmation(False, "evaluator", "it is not reached"))
     scene, x = matrix()
-    one = access(x, int32(mul(scene.pid, const(COLUMNS))), width=1)
+    one = access(x, int32(scene.pid * COLUMNS), width=1)
     assert isinstance(overflow.check(scene.analysis(one), one), Unproven)
 
 
 def test_without_wraps_keeps_what_is_meant_to_wrap() -> None:
     scene, _ = matrix()
-    product = mul(scene.pid, const(HASH))
+    product = scene.pid * HASH
     hashed = bit_and(int32(product), const(7), 32)
-    assert overflow.without_wraps(add(int32(product), hashed)) is add(product, hashed)
+    assert overflow.without_wraps(int32(product) + hashed) is (product + hashed)
     assert overflow.wraps_that_matter(hashed) == []
 
 
@@ -193,7 +189,7 @@ def test_verdicts_are_those_of_unlimited_integers(data: Any) -> None:
         if result.value is not None:
             break  # numbers are folded: see test_numbers_of_the_launch_that_overflow
         narrow, exact = wrap(result, 8), operation(exact, other)
-    mask = lt(add(var(i), scene.pid), const(draw(st.integers(0, 20))))
+    mask = var(i) + scene.pid < draw(st.integers(0, 20))
     one = access(x, narrow, lanes=[i], mask=mask, width=1)
     grid = {v: np.arange(v.low, v.high + 1) for v in (scene.programs[0], i)}
     point = {scene.programs[0]: grid[scene.programs[0]][:, None], i: grid[i][None, :]}

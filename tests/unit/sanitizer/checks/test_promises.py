@@ -14,15 +14,8 @@ from kerncap.sanitizer.symbolic.expr import (
     Buffer,
     Expr,
     Variable,
-    add,
     const,
-    div_floor,
-    ge,
-    gt,
-    lt,
     minimum,
-    mod_floor,
-    mul,
     read,
     rem_trunc,
     unknown,
@@ -92,7 +85,7 @@ def scene() -> Scene:
 
 def test_the_first_element_of_a_contiguous_group_is_what_divides(scene: Scene) -> None:
     # tl.multiple_of(pid * 128 + tl.arange(0, 128), 128), without max_contiguous
-    offs = add(mul(scene.pid, const(128)), var(LANE))
+    offs = scene.pid * 128 + var(LANE)
     for contiguity in ((1,), (128,), (4,)):
         verdict = promises.check(
             scene.analysis(), promise_of("divisibility", offs, (128,), (LANE,), contiguity)
@@ -101,7 +94,7 @@ def test_the_first_element_of_a_contiguous_group_is_what_divides(scene: Scene) -
 
 
 def test_a_group_that_begins_elsewhere_is_broken(scene: Scene) -> None:
-    offs = add(mul(scene.pid, const(100)), var(LANE))
+    offs = scene.pid * 100 + var(LANE)
     verdict = promises.check(scene.analysis(), promise_of("divisibility", offs, (64,), (LANE,)))
     finding = finding_of(verdict)
     assert (finding.check, finding.access, finding.location) == ("promise", "none", ADDED)
@@ -110,7 +103,7 @@ def test_a_group_that_begins_elsewhere_is_broken(scene: Scene) -> None:
 
 
 def test_without_contiguity_every_element_must_divide(scene: Scene) -> None:
-    strided = mul(var(LANE), const(16))
+    strided = var(LANE) * 16
     analysis = scene.analysis()
     assert isinstance(check(analysis, "divisibility", strided, (16,), LANE), Proved)
     finding = finding_of(check(analysis, "divisibility", strided, (32,), LANE))
@@ -119,7 +112,7 @@ def test_without_contiguity_every_element_must_divide(scene: Scene) -> None:
 
 def test_real_groups_that_are_shorter_than_the_axis_count(scene: Scene) -> None:
     # groups of 16: 0..15, 32..47, …; every first element divides by 32, not by 64
-    offs = add(mul(div_floor(var(LANE), const(16)), const(32)), mod_floor(var(LANE), const(16)))
+    offs = var(LANE) // 16 * 32 + var(LANE) % 16
     analysis = scene.analysis()
     assert isinstance(check(analysis, "divisibility", offs, (32,), LANE), Proved)
     assert isinstance(check(analysis, "divisibility", offs, (64,), LANE), Violated)
@@ -130,7 +123,7 @@ def test_real_groups_that_are_shorter_than_the_axis_count(scene: Scene) -> None:
 
 def test_offsets_that_wrap_around_at_the_end(scene: Scene) -> None:
     # (pid * 128 + arange) % M, the promise of many matmuls: true only where 128 divides M
-    offs = add(mul(scene.pid, const(128)), var(LANE))
+    offs = scene.pid * 128 + var(LANE)
     analysis = scene.analysis()
     whole, ragged = (rem_trunc(offs, const(size)) for size in (2048, 2000))
     for kind in ("contiguity", "divisibility"):
@@ -148,7 +141,7 @@ def test_a_promise_of_more_than_the_axis_is_one_of_the_axis(scene: Scene) -> Non
 
 def test_every_axis_for_itself(scene: Scene) -> None:
     rows, columns = lane(8, 0), lane(32, 1)
-    tile = add(mul(var(rows), const(64)), var(columns))
+    tile = var(rows) * 64 + var(columns)
     analysis = scene.analysis()
     assert isinstance(check(analysis, "contiguity", tile, (1, 32), rows, columns), Proved)
     assert isinstance(check(analysis, "contiguity", tile, (8, 1), rows, columns), Violated)
@@ -158,7 +151,7 @@ def test_every_axis_for_itself(scene: Scene) -> None:
 
 
 def test_constancy(scene: Scene) -> None:
-    steps = div_floor(var(LANE), const(8))
+    steps = var(LANE) // 8
     analysis = scene.analysis()
     assert isinstance(check(analysis, "constancy", steps, (8,), LANE), Proved)
     finding = finding_of(check(analysis, "constancy", steps, (16,), LANE))
@@ -174,7 +167,7 @@ def test_a_clamped_tail_is_not_contiguous(scene: Scene) -> None:
 
 
 def test_pointers_count_in_elements_and_divide_in_bytes(scene: Scene) -> None:
-    pointers = add(const(FIRST_ADDRESS), mul(const(4), add(mul(scene.pid, const(4)), var(LANE))))
+    pointers = FIRST_ADDRESS + 4 * (scene.pid * 4 + var(LANE))
     analysis = scene.analysis()
     of_floats = FloatType("f32", 32)
     ask = lambda kind, amount: promises.check(  # noqa: E731
@@ -199,7 +192,7 @@ def test_a_promise_of_more_than_the_widest_access_is_a_note() -> None:
     ):  # fmt: skip
         scene = Scene(grid=(16, 1, 1))
         analysis = for_target(scene, target)
-        pointers = add(const(FIRST_ADDRESS), mul(const(row), scene.pid))
+        pointers = FIRST_ADDRESS + row * scene.pid
         found = finding_of(
             promises.check(analysis, promise_of("divisibility", pointers, (64,), pointee=of_floats))
         )
@@ -208,10 +201,7 @@ def test_a_promise_of_more_than_the_widest_access_is_a_note() -> None:
     scene = Scene(grid=(16, 1, 1))
     analysis = for_target(scene, "cuda:90")
     assert (
-        finding_of(
-            promises.check(analysis, promise_of("divisibility", mul(const(16), scene.pid), (64,)))
-        ).note
-        is None
+        finding_of(promises.check(analysis, promise_of("divisibility", 16 * scene.pid, (64,)))).note is None
     )
 
 
@@ -219,7 +209,7 @@ def test_a_false_promise_is_undecided_if_nothing_tells_whether_it_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scene = Scene(grid=(16, 1, 1))
-    pointers = add(const(FIRST_ADDRESS), mul(const(240), scene.pid))
+    pointers = FIRST_ADDRESS + 240 * scene.pid
     promise = promise_of("divisibility", pointers, (64,), pointee=FloatType("f32", 32))
     divides = promises._divides
 
@@ -234,16 +224,16 @@ def test_a_false_promise_is_undecided_if_nothing_tells_whether_it_counts(
 
 
 def test_unreached_promises_bind_nobody(scene: Scene) -> None:
-    value = add(scene.pid, const(1))
+    value = scene.pid + 1
     analysis = scene.analysis()
     assert isinstance(promises.check(analysis, promise_of("divisibility", value, (2,))), Violated)
-    never = promise_of("divisibility", value, (32,), path=gt(scene.pid, const(15)))
+    never = promise_of("divisibility", value, (32,), path=scene.pid > 15)
     assert isinstance(promises.check(analysis, never), Proved)
 
 
 def test_iterations_of_loops_are_told(scene: Scene) -> None:
     around = loop(10, "k", step=3)
-    value = mul(var(around.counter), const(3))
+    value = var(around.counter) * 3
     finding = finding_of(
         promises.check(scene.analysis(), promise_of("divisibility", value, (9,), loops=(around,)))
     )
@@ -253,8 +243,8 @@ def test_iterations_of_loops_are_told(scene: Scene) -> None:
 
 def test_an_assumption_must_hold_for_every_program(scene: Scene) -> None:
     analysis = scene.analysis()
-    assert isinstance(promises.check(analysis, promise_of("assume", lt(scene.pid, const(16)), ())), Proved)
-    finding = finding_of(promises.check(analysis, promise_of("assume", ge(scene.pid, const(3)), ())))
+    assert isinstance(promises.check(analysis, promise_of("assume", scene.pid < 16, ())), Proved)
+    finding = finding_of(promises.check(analysis, promise_of("assume", scene.pid >= 3, ())))
     assert finding.place.program_id[0] < 3
     assert "tl.assume(offs)" in finding.message
 
@@ -286,8 +276,8 @@ def test_unknown_values_prove_nothing(scene: Scene) -> None:
 def test_values_from_memory_hold_for_these_contents() -> None:
     scene = Scene(grid=(4, 1, 1))
     scene.tensor("starts", (4,), dtype="int32", contents=np.array([0, 64, 128, 320], np.int32))
-    start = read(Buffer(0, 32), mul(scene.pid, const(4)))
-    offs = add(start, var(LANE))
+    start = read(Buffer(0, 32), scene.pid * 4)
+    offs = start + var(LANE)
     analysis = scene.analysis()
     verdict = check(analysis, "divisibility", offs, (64,), LANE)
     assert isinstance(verdict, Proved) and verdict.contents

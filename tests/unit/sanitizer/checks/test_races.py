@@ -16,24 +16,7 @@ from kerncap.sanitizer.checks.races.sides import Side, program_axes, sides_of
 from kerncap.sanitizer.diagnose.confirm import Confirmation
 from kerncap.sanitizer.findings import Proved, Settled, Unproven, Violated
 from kerncap.sanitizer.symbolic.evaluate import evaluate
-from kerncap.sanitizer.symbolic.expr import (
-    TRUE,
-    Expr,
-    Variable,
-    add,
-    const,
-    div_floor,
-    eq,
-    ge,
-    land,
-    lt,
-    minimum,
-    mod_floor,
-    mul,
-    sub,
-    unknown,
-    var,
-)
+from kerncap.sanitizer.symbolic.expr import TRUE, Expr, Variable, add, const, eq, minimum, unknown, var
 from kerncap.sanitizer.walk.access import Access
 from tests.unit.sanitizer.checks.hand_made import FIRST_ADDRESS, Scene, access, lane, loop
 from tests.work import calls_of
@@ -93,36 +76,36 @@ def _expression(dice: random.Random, programs: tuple[Variable, ...], lanes: list
     n = dice.choice((2, 3, 4))
     tiles = [
         pid,
-        div_floor(pid, const(n)),
-        mod_floor(pid, const(n)),
+        pid // n,
+        pid % n,
         minimum(pid, const(dice.randrange(1, 6))),
-        mod_floor(div_floor(pid, const(2)), const(2)),
+        pid // 2 % 2,
         var(programs[1]),
-        add(pid, mul(var(lanes[-1]), const(dice.choice((3, 6))))),
+        pid + var(lanes[-1]) * dice.choice((3, 6)),
     ]
-    terms = [mul(dice.choice(tiles), const(dice.choice((1, 2, 4, 6, 8, 12, 16, 24, -8)))) for _ in range(2)]
+    terms = [dice.choice(tiles) * dice.choice((1, 2, 4, 6, 8, 12, 16, 24, -8)) for _ in range(2)]
     if dice.random() < 0.5:
         # A pair that belongs together: quotient and remainder of one number.
         whole = dice.choice((pid, tiles[-1]))
         inner = dice.choice((4, 6, 8))
         terms = [
-            mul(div_floor(whole, const(n)), const(inner * dice.choice((n, n + 1, 1)))),
-            mul(mod_floor(whole, const(n)), const(inner)),
-            mul(var(programs[1]), const(dice.choice((0, 48, 96, 7)))),
+            whole // n * (inner * dice.choice((n, n + 1, 1))),
+            whole % n * inner,
+            var(programs[1]) * dice.choice((0, 48, 96, 7)),
         ]
-    terms += [mul(var(v), const(dice.choice((0, 1, 2, 4, 12)))) for v in lanes]
+    terms += [var(v) * dice.choice((0, 1, 2, 4, 12)) for v in lanes]
     return add(*terms, const(dice.choice((0, 0, 0, 1, 4, 24))))
 
 
 def _condition(dice: random.Random, programs: tuple[Variable, ...], lanes: list[Variable]) -> Expr:
     choices = [
         TRUE,
-        lt(var(lanes[0]), const(dice.randrange(1, 4))),
-        lt(add(mul(var(programs[0]), const(4)), var(lanes[0])), const(dice.randrange(4, 24))),
-        eq(var(programs[0]), const(dice.randrange(6))),
-        ge(var(programs[1]), const(1)),
+        var(lanes[0]) < dice.randrange(1, 4),
+        var(programs[0]) * 4 + var(lanes[0]) < dice.randrange(4, 24),
+        eq(var(programs[0]), dice.randrange(6)),
+        var(programs[1]) >= 1,
     ]
-    return land(dice.choice(choices), dice.choice(choices))
+    return dice.choice(choices) & dice.choice(choices)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -143,7 +126,7 @@ def test_generated_pairs_agree_with_brute_force(seed: int) -> None:
                 path=_condition(dice, scene.programs, lanes),
                 width=dice.choice((1, 2, 4)),
                 kind=kind,
-                value=add(mul(scene.pid, const(2)), var(scene.programs[1])),
+                value=scene.pid * 2 + var(scene.programs[1]),
             )
             for kind in ("store", "load")
         ]
@@ -207,7 +190,7 @@ def test_parts_that_many_expressions_share_are_compared_once() -> None:
 
 def tiled(scene: Scene, kind: str, block: int = 8, shift: int = 0, value: Expr | None = None) -> Access:
     i = lane(block)
-    offset = mul(add(mul(scene.pid, const(block)), var(i), const(shift)), const(4))
+    offset = (scene.pid * block + var(i) + shift) * 4
     return access(0, offset, lanes=[i], kind=kind, value=value)  # type: ignore[arg-type]
 
 
@@ -233,7 +216,7 @@ def test_two_atomics_of_one_size_never_race() -> None:
 def test_an_atomic_races_with_a_plain_access(kind: str) -> None:
     scene = Scene(grid=(4, 1, 1))
     scene.tensor("x", (64,))
-    plain = access(0, const(0), kind=kind, path=eq(scene.pid, const(0)))  # type: ignore[arg-type]
+    plain = access(0, const(0), kind=kind, path=eq(scene.pid, 0))  # type: ignore[arg-type]
     settled = races.check(scene.analysis(plain, access(0, const(0), kind="atomic")))
     assert verdicts(settled) == ["Violated", "Violated"]
 
@@ -263,7 +246,7 @@ def test_programs_that_meet_past_the_end_alone_do_not_race(grid: int, rows: int)
         scene.tensor("x", (extent, 8))
         i = lane(8)
         row = minimum(scene.pid, const(rows))
-        place = mul(add(mul(row, const(8)), var(i)), const(4))
+        place = (row * 8 + var(i)) * 4
         made = access(0, place, lanes=[i], kind="store", value=scene.pid)
         (one,) = races.check(scene.analysis(made))
         assert type(one.verdict).__name__ == expected, one.verdict
@@ -275,8 +258,8 @@ def test_a_race_inside_is_found_among_many_outside(grid: int) -> None:
     scene = Scene(grid=(grid, 1, 1))
     scene.tensor("x", (9,), storage_offset=64)
     i = lane(8)
-    from_the_end = sub(const(grid - 1), scene.pid)
-    offset = mul(add(mul(from_the_end, const(4)), var(i)), const(4))
+    from_the_end = grid - 1 - scene.pid
+    offset = (from_the_end * 4 + var(i)) * 4
     (one,) = races.check(scene.analysis(access(0, offset, lanes=[i], kind="store", value=scene.pid)))
     assert isinstance(one.verdict, Violated)
     (finding,) = one.verdict.findings
@@ -294,7 +277,7 @@ def test_stores_of_equal_values_are_notes(value: Expr | str, note: bool) -> None
     # "odd": nothing is known of it but that it depends on the lane alone
     named = {"pid": scene.pid, "lane": var(i), "odd": unknown("odd", "odd", (var(i),))}
     stored = named[value] if isinstance(value, str) else value
-    made = access(0, mul(var(i), const(4)), lanes=[i], kind="store", value=stored)
+    made = access(0, var(i) * 4, lanes=[i], kind="store", value=stored)
     ((one,),) = [races.check(scene.analysis(made))]
     assert isinstance(one.verdict, Violated)
     (finding,) = one.verdict.findings
@@ -306,7 +289,7 @@ def test_an_unknown_mask_leaves_a_conflict_open_and_a_proof_standing() -> None:
         scene = Scene(grid=(4, 1, 1))
         scene.tensor("x", (64,))
         i = lane(8)
-        offset = mul(add(mul(scene.pid, const(block)), var(i)), const(4))
+        offset = (scene.pid * block + var(i)) * 4
         mask = unknown("a comparison of floats", "mask", (scene.pid, var(i)), sort="bool")
         made = access(0, offset, lanes=[i], kind="store", mask=mask)
         (one,) = races.check(scene.analysis(made))
@@ -320,8 +303,8 @@ def test_an_iteration_that_meets_another_program() -> None:
     scene = Scene(grid=(10**6, 1, 1))
     scene.tensor("x", (10**7,))
     steps = loop(5)
-    row = add(scene.pid, mul(var(steps.counter), const(3)))
-    made = access(0, mul(row, const(4)), kind="store", loops=(steps,), value=scene.pid)
+    row = scene.pid + var(steps.counter) * 3
+    made = access(0, row * 4, kind="store", loops=(steps,), value=scene.pid)
     (one,) = races.check(scene.analysis(made))
     assert isinstance(one.verdict, Violated)
     (finding,) = one.verdict.findings
@@ -335,13 +318,13 @@ def test_tiles_of_two_axes_with_any_stride(rows: int, columns: int) -> None:
     stride = 9 * columns - 2
     scene.tensor("x", (12 * rows, stride))
     i, j = Variable("i", "lane", 0, rows - 1), Variable("j", "lane", 0, columns - 1)
-    row = add(mul(scene.pid, const(rows)), var(i))
-    column = add(mul(var(scene.programs[1]), const(columns)), var(j))
-    place = mul(add(mul(row, const(stride)), column), const(4))
-    masked = access(0, place, lanes=[i, j], kind="store", mask=lt(column, const(stride)))
+    row = scene.pid * rows + var(i)
+    column = var(scene.programs[1]) * columns + var(j)
+    place = (row * stride + column) * 4
+    masked = access(0, place, lanes=[i, j], kind="store", mask=column < stride)
     (one,) = races.check(scene.analysis(masked))
     assert one.verdict == Proved("affine")
-    mask = lt(column, const(stride + 1))
+    mask = column < stride + 1
     open_ended = access(0, place, lanes=[i, j], kind="store", mask=mask, value=var(scene.programs[1]))
     (one,) = races.check(scene.analysis(open_ended))
     assert isinstance(one.verdict, Violated)

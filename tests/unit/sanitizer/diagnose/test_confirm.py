@@ -15,7 +15,7 @@ from kerncap.sanitizer.diagnose.confirm import Confirmation, confirm
 from kerncap.sanitizer.diagnose.finding import describe_place, memory_at
 from kerncap.sanitizer.diagnose.place import place_of
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.symbolic.expr import Variable, add, const
+from kerncap.sanitizer.symbolic.expr import Variable
 from tests.unit.sanitizer.compiled import analysis_of, launch_of
 
 
@@ -73,7 +73,7 @@ def test_what_is_masked_or_never_reached_is_not(analysis: Analysis, trip: int, l
 
 def test_another_address_is_not(analysis: Analysis) -> None:
     access = analysis.walked.accesses[1]
-    wrong = replace(access.targets[0], offset_bytes=add(access.targets[0].offset_bytes, const(4)))
+    wrong = replace(access.targets[0], offset_bytes=access.targets[0].offset_bytes + 4)
     found = confirm(analysis, access, wrong, point(analysis, (1, 1, 0), 0, 0))
     assert (found.holds, found.by) == (False, "evaluator")
 

@@ -70,6 +70,19 @@ def c(number: int) -> Expr:
     return const(number)
 
 
+def test_operators_make_the_same_nodes() -> None:
+    assert P + 3 is add(P, c(3)) and 3 + P is P + 3 and P - I is sub(P, I) and 3 - P is sub(c(3), P)
+    assert P * K is mul(P, K) and 2 * P is mul(c(2), P) and -P is neg(P)
+    assert P // 3 is div_floor(P, c(3)) and P % 3 is mod_floor(P, c(3)) and 3 % K is mod_floor(c(3), K)
+    assert 9 // K is div_floor(c(9), K) and (P < I) is lt(P, I) and (P <= 3) is le(P, c(3))
+    assert (P > 3) is gt(P, c(3)) and (P >= I) is ge(P, I) and (P > 2) is gt(P, c(2))
+    a, b = P < 5, K > I
+    assert (a & b) is land(a, b) and (a | b) is lor(a, b) and ~a is lnot(a)
+    assert eq(P, 3) is eq(P, c(3)) and ne(P, 3) is ne(P, c(3))
+    with pytest.raises(TypeError, match="no truth value"):
+        assert P < I < K
+
+
 def test_equal_sums_are_one_node() -> None:
     a = add(mul(P, c(64)), I, c(3))
     b = add(c(1), I, mul(c(32), add(P, P)), c(2))

@@ -21,27 +21,18 @@ from kerncap.sanitizer.symbolic.expr import (
     add,
     bit_xor,
     const,
-    div_floor,
     div_trunc,
     eq,
     forgetting,
-    ge,
-    gt,
     ite,
-    land,
-    le,
     leaves,
     lor,
-    lt,
     maximum,
     minimum,
-    mod_floor,
-    mul,
     ne,
     read,
     rem_trunc,
     shift_right_logical,
-    sub,
     substitute,
     unknown,
     var,
@@ -90,54 +81,54 @@ def ask(*conditions: Expr, memory: Memory | None = None) -> Answer:
 
 
 def outside(address: Expr, size: int) -> Expr:
-    return lor(lt(address, c(0)), ge(address, c(size)))
+    return (address < c(0)) | (address >= c(size))
 
 
-ROW = add(mul(P, c(128)), J)
-COLUMN = add(mul(Q, c(64)), I)
-TAIL = add(I, mul(K, c(64)))
+ROW = P * c(128) + J
+COLUMN = Q * c(64) + I
+TAIL = I + K * c(64)
 
 
 @pytest.mark.parametrize(
     "conditions",
     [
-        pytest.param((lt(ROW, c(5_000_011)), outside(ROW, 5_000_011)), id="masked-vector"),
+        pytest.param((c(5000011) > ROW, outside(ROW, 5_000_011)), id="masked-vector"),
         pytest.param(
             (
-                lt(ROW, c(70_001)),
-                lt(COLUMN, c(3_001)),
-                outside(add(mul(ROW, c(4_096)), COLUMN), 70_000 * 4_096 + 3_001),
+                c(70001) > ROW,
+                c(3001) > COLUMN,
+                outside(ROW * c(4096) + COLUMN, 70_000 * 4_096 + 3_001),
             ),
             id="masked-tile",
         ),
         pytest.param(
             (
-                lt(ROW, c(70_001)),
-                lt(TAIL, c(999)),
-                outside(add(mul(ROW, c(1_000)), TAIL), 70_000 * 1_000 + 999),
+                c(70001) > ROW,
+                c(999) > TAIL,
+                outside(ROW * c(1000) + TAIL, 70_000 * 1_000 + 999),
             ),
             id="masked-k-tail",
         ),
         pytest.param(
             (
-                lt(TAIL, c(999)),
-                outside(add(mul(mod_floor(ROW, c(70_001)), c(1_000)), TAIL), 70_000 * 1_000 + 999),
+                c(999) > TAIL,
+                outside(ROW % c(70001) * c(1000) + TAIL, 70_000 * 1_000 + 999),
             ),
             id="rows-modulo-m",
         ),
         pytest.param(
             (
-                lt(wrap(ROW, 32), c(9_999)),
-                outside(mul(wrap(mul(wrap(ROW, 32), c(200_000)), 32), c(2)), 9_999 * 200_000 * 2),
+                wrap(ROW, 32) < c(9999),
+                outside(wrap(wrap(ROW, 32) * c(200000), 32) * c(2), 9_999 * 200_000 * 2),
             ),
             id="wraps-that-masks-make-harmless",
         ),
-        pytest.param((le(TAIL, ROW), lt(ROW, c(4_000)), ge(TAIL, c(4_000))), id="causal"),
-        pytest.param((ge(minimum(ROW, c(77)), c(78)),), id="clamp"),
-        pytest.param((lt(maximum(sub(K, c(5)), c(0)), c(0)),), id="clamp-below"),
-        pytest.param((ge(ite(lt(ROW, c(50)), ROW, c(0)), c(50)),), id="where"),
+        pytest.param((TAIL <= ROW, c(4000) > ROW, c(4000) <= TAIL), id="causal"),
+        pytest.param((minimum(ROW, c(77)) >= c(78),), id="clamp"),
+        pytest.param((maximum(K - c(5), c(0)) < c(0),), id="clamp-below"),
+        pytest.param((ite(c(50) > ROW, ROW, c(0)) >= c(50),), id="where"),
         pytest.param(
-            (ge(K, c(1)), le(K, c(9)), gt(mul(div_trunc(sub(c(20), mul(K, c(2))), K), K), c(20))),
+            (c(1) <= K, c(9) >= K, div_trunc(c(20) - K * c(2), K) * K > c(20)),
             id="division-by-k",
         ),
     ],
@@ -150,15 +141,15 @@ def test_everyday_accesses_are_proved_without_z3(conditions: tuple[Expr, ...], n
     "conditions",
     [
         pytest.param((outside(ROW, 5_000_011),), id="no-mask"),
-        pytest.param((le(ROW, c(5_000_011)), outside(ROW, 5_000_011)), id="mask-off-by-one"),
+        pytest.param((c(5000011) >= ROW, outside(ROW, 5_000_011)), id="mask-off-by-one"),
         pytest.param(
-            (lt(ROW, c(70_001)), outside(add(mul(ROW, c(4_096)), COLUMN), 70_000 * 4_096 + 3_001)),
+            (c(70001) > ROW, outside(ROW * c(4096) + COLUMN, 70_000 * 4_096 + 3_001)),
             id="column-unmasked",
         ),
-        pytest.param((lt(K, c(16)), outside(TAIL, 1_000)), id="k-tail-unmasked"),
-        pytest.param((leaves(wrap(mul(ROW, c(40_000)), 32)), lt(ROW, c(100_000))), id="overflow"),
-        pytest.param((lt(wrap(mul(ROW, c(40_000)), 32), c(0)), lt(ROW, c(100_000))), id="wrapped-negative"),
-        pytest.param((ne(P, c(0)), eq(mod_floor(P, c(16)), c(5)), ge(P, c(99_980))), id="congruence"),
+        pytest.param((c(16) > K, outside(TAIL, 1_000)), id="k-tail-unmasked"),
+        pytest.param((leaves(wrap(ROW * c(40000), 32)), c(100000) > ROW), id="overflow"),
+        pytest.param((wrap(ROW * c(40000), 32) < c(0), c(100000) > ROW), id="wrapped-negative"),
+        pytest.param((ne(P, c(0)), eq(P % c(16), c(5)), c(99980) <= P), id="congruence"),
     ],
 )
 def test_everyday_violations_are_found_without_z3(conditions: tuple[Expr, ...], no_z3: None) -> None:
@@ -168,9 +159,9 @@ def test_everyday_violations_are_found_without_z3(conditions: tuple[Expr, ...], 
 def swizzled(pid: Expr, rows: int, columns: int, group: int) -> tuple[Expr, Expr]:
     """The tile of a program, as grouped matrix multiplications have it."""
     inside = rem_trunc(pid, c(group * columns))
-    first = mul(div_trunc(pid, c(group * columns)), c(group))
-    size = minimum(sub(c(rows), first), c(group))
-    return add(first, rem_trunc(inside, size)), div_trunc(inside, size)
+    first = div_trunc(pid, c(group * columns)) * c(group)
+    size = minimum(c(rows) - first, c(group))
+    return first + rem_trunc(inside, size), div_trunc(inside, size)
 
 
 @pytest.mark.parametrize(("rows", "columns", "group"), [(32, 24, 8), (30, 24, 7), (203, 150, 8)])
@@ -178,7 +169,7 @@ def test_a_swizzled_grid(rows: int, columns: int, group: int, no_z3: None) -> No
     pid = Variable("pid", "program", 0, rows * columns - 1)
     m, n = swizzled(var(pid), rows, columns, group)
     lane = Variable("lane", "lane", 0, 127)
-    address = add(mul(add(mul(m, c(128)), J), c(columns * 128)), mul(n, c(128)), var(lane))
+    address = (m * c(128) + J) * c(columns * 128) + n * c(128) + var(lane)
     size = rows * columns * 128 * 128
     assert isinstance(ask(outside(address, size)), Unsat)
     assert isinstance(ask(outside(address, size - 1)), Sat)
@@ -189,8 +180,8 @@ def copy(e: Expr, renamed: dict[Variable, Variable]) -> Expr:
 
 
 def overlap(address: Expr, renamed: dict[Variable, Variable], width: int) -> Expr:
-    difference = sub(address, copy(address, renamed))
-    return land(lt(difference, c(width)), gt(difference, c(-width)))
+    difference = address - copy(address, renamed)
+    return (difference < c(width)) & (difference > c(-width))
 
 
 def primed(*variables: Variable) -> dict[Variable, Variable]:
@@ -201,10 +192,10 @@ def test_programs_of_a_grid_of_tiles_are_apart(no_z3: None) -> None:
     others = primed(p, q, i, j)
     differ = lor(*(ne(var(v), var(others[v])) for v in (p, q)))
     stride = 64 * 5_001
-    address = mul(add(mul(ROW, c(stride)), COLUMN), c(4))
+    address = (ROW * c(stride) + COLUMN) * c(4)
     assert isinstance(ask(differ, overlap(address, others, 4)), Unsat)
     # One column fewer, and the last of a row is the first of the next.
-    short = mul(add(mul(ROW, c(stride - 1)), COLUMN), c(4))
+    short = (ROW * c(stride - 1) + COLUMN) * c(4)
     answer = ask(differ, overlap(short, others, 4))
     assert isinstance(answer, Sat)
     # Twice the width: each access reaches into its neighbour.
@@ -215,11 +206,11 @@ def test_programs_of_a_swizzled_grid_are_apart(no_z3: None) -> None:
     pid = Variable("pid", "program", 0, 30 * 24 - 1)
     lane = Variable("lane", "lane", 0, 127)
     m, n = swizzled(var(pid), 30, 24, 7)
-    address = add(mul(add(mul(m, c(128)), J), c(24 * 128)), mul(n, c(128)), var(lane))
+    address = (m * c(128) + J) * c(24 * 128) + n * c(128) + var(lane)
     others = primed(pid, lane, j)
     answer = ask(ne(var(pid), var(others[pid])), overlap(address, others, 1))
     assert isinstance(answer, Unsat)
-    folded = add(mul(div_floor(var(pid), c(2)), c(128)), var(lane))
+    folded = var(pid) // c(2) * c(128) + var(lane)
     assert isinstance(ask(ne(var(pid), var(others[pid])), overlap(folded, others, 1)), Sat)
 
 
@@ -229,9 +220,9 @@ INDICES = Buffer(0, 32)
 def test_what_memory_holds_bounds_an_address(no_z3: None) -> None:
     chance = np.random.default_rng(0)
     data = chance.integers(0, 500, 20_000, np.int32)
-    offset = add(mul(var(Variable("pid", "program", 0, 199)), c(128)), J)
-    address = add(mul(read(INDICES, mul(offset, c(4))), c(512)), I)
-    mask = lt(offset, c(20_000))
+    offset = var(Variable("pid", "program", 0, 199)) * c(128) + J
+    address = read(INDICES, offset * c(4)) * c(512) + I
+    mask = offset < c(20000)
     proved = ask(mask, outside(address, 500 * 512), memory=Memory(data))
     assert isinstance(proved, Unsat)
     assert proved.contents
@@ -250,12 +241,12 @@ def test_what_memory_holds_bounds_an_address(no_z3: None) -> None:
 
 
 def test_what_does_not_depend_on_memory_needs_none(no_z3: None) -> None:
-    address = mod_floor(read(INDICES, mul(P, c(4))), c(64))
+    address = read(INDICES, P * c(4)) % c(64)
     answer = ask(outside(address, 64))
     assert isinstance(answer, Unsat)
     assert not answer.contents
-    guarded = read(INDICES, mul(P, c(4)))
-    assert isinstance(ask(ge(guarded, c(0)), lt(guarded, c(64)), outside(guarded, 64)), Unsat)
+    guarded = read(INDICES, P * c(4))
+    assert isinstance(ask(guarded >= c(0), guarded < c(64), outside(guarded, 64)), Unsat)
 
 
 def test_segments_of_unequal_length(no_z3: None) -> None:
@@ -263,35 +254,35 @@ def test_segments_of_unequal_length(no_z3: None) -> None:
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     segment = Variable("segment", "program", 0, 299)
     block = Variable("block", "loop", 0, 15)
-    start, end = (read(INDICES, mul(add(var(segment), c(n)), c(4))) for n in (0, 1))
-    position = add(start, mul(var(block), c(128)), J)
+    start, end = (read(INDICES, (var(segment) + c(n)) * c(4)) for n in (0, 1))
+    position = start + var(block) * c(128) + J
     memory = Memory(ends)
-    assert isinstance(ask(lt(position, end), outside(position, int(ends[-1])), memory=memory), Unsat)
-    assert isinstance(ask(lt(position, end), outside(position, int(ends[-1]) - 1), memory=memory), Sat)
+    assert isinstance(ask(position < end, outside(position, int(ends[-1])), memory=memory), Unsat)
+    assert isinstance(ask(position < end, outside(position, int(ends[-1]) - 1), memory=memory), Sat)
     assert isinstance(ask(outside(position, int(ends[-1])), memory=memory), Sat)
 
 
 def test_unknowns_are_never_silently_safe() -> None:
     u = unknown("an external call", "f", (), 0, 100)
-    answer = ask(outside(add(u, I), 100))
+    answer = ask(outside(u + I, 100))
     assert isinstance(answer, Unknown)
     assert "external call" in answer.reason
-    assert isinstance(ask(outside(add(u, I), 164)), Unsat)
+    assert isinstance(ask(outside(u + I, 164)), Unsat)
     # Whatever it is, the lane alone goes too far.
-    assert isinstance(ask(lor(gt(u, c(200)), ge(I, c(60)))), Sat)
+    assert isinstance(ask((u > c(200)) | (c(60) <= I)), Sat)
 
 
 def test_bit_patterns_go_to_z3() -> None:
     pytest.importorskip("z3")
     x = Variable("x", "free", 0, 2**31 - 1)
     mixed = bit_xor(var(x), shift_right_logical(var(x), c(3), 32), 32)
-    assert isinstance(ask(lt(mixed, c(0))), Unsat)
-    assert isinstance(ask(eq(mixed, c(1_234_567_890)), gt(var(x), c(5))), Sat)
+    assert isinstance(ask(mixed < c(0)), Unsat)
+    assert isinstance(ask(eq(mixed, c(1_234_567_890)), var(x) > c(5)), Sat)
 
 
 def test_without_z3_the_reason_names_the_extra(no_z3: None) -> None:
     x, y = Variable("x", "free", 1, 10**9), Variable("y", "free", 1, 10**9)
-    answer = ask(eq(mul(var(x), var(y)), c(10**12 + 39)), gt(var(x), c(1_000)), gt(var(y), c(1_000)))
+    answer = ask(eq(var(x) * var(y), c(10**12 + 39)), var(x) > c(1000), var(y) > c(1000))
     assert isinstance(answer, Unknown)
     assert "kerncap[sanitizer]" in answer.reason
 
@@ -299,7 +290,7 @@ def test_without_z3_the_reason_names_the_extra(no_z3: None) -> None:
 def test_time_runs_out_as_unknown() -> None:
     pytest.importorskip("z3")
     x, y, z = (Variable(name, "free", 2, 10**9) for name in "xyz")
-    cubes = [mul(var(v), mul(var(v), var(v))) for v in (x, y, z)]
+    cubes = [var(v) * (var(v) * var(v)) for v in (x, y, z)]
     answer = Solver(timeout_s=0.05).satisfiable(eq(add(*cubes), c(10**20 + 42)))
     assert isinstance(answer, Unknown)
     assert answer.reason
@@ -309,11 +300,11 @@ def _answers() -> list[Answer]:
     """A short search, one that splits into many cases, and what z3 gives up on."""
     with forgetting():
         x, y, z = (Variable(name, "free", 2, 10**9) for name in "xyz")
-        steps = [ne(mod_floor(add(mul(c(k), var(x)), var(y)), c(7)), c(k % 7)) for k in range(1, 9)]
-        cubes = [mul(var(v), mul(var(v), var(v))) for v in (x, y, z)]
+        steps = [ne((c(k) * var(x) + var(y)) % c(7), c(k % 7)) for k in range(1, 9)]
+        cubes = [var(v) * (var(v) * var(v)) for v in (x, y, z)]
         questions = [
-            (le(add(var(x), var(y)), c(3)),),
-            (*steps, eq(add(var(x), var(y)), c(10**6))),
+            (var(x) + var(y) <= c(3),),
+            (*steps, eq(var(x) + var(y), c(10**6))),
             (eq(add(*cubes), c(10**20 + 42)),),
         ]
         answers = [Solver(timeout_s=0.05).satisfiable(*conditions) for conditions in questions]
@@ -333,7 +324,7 @@ def test_a_busy_machine_gives_the_same_answers(monkeypatch: pytest.MonkeyPatch) 
 def test_work_is_what_ends_a_question() -> None:
     pytest.importorskip("z3")
     x, y, z = (Variable(name, "free", 2, 10**9) for name in "xyz")
-    condition = eq(add(*(mul(var(v), mul(var(v), var(v))) for v in (x, y, z))), c(10**20 + 42))
+    condition = eq(add(*(var(v) * (var(v) * var(v)) for v in (x, y, z))), c(10**20 + 42))
     solver = Solver(timeout_s=0.05)
     assert solver.satisfiable(condition) == Unknown("z3: no answer in the work of 0.05 s")
     assert solver.z3_limits_spent >= 1
@@ -357,18 +348,18 @@ def test_what_needs_no_work_has_an_answer(form: Any) -> None:
 def test_constants_and_dropped_variables() -> None:
     assert isinstance(ask(FALSE), Unsat)
     assert isinstance(ask(TRUE), Sat)
-    answer = ask(ge(I, c(0)), gt(P, c(7)))
+    answer = ask(c(0) <= I, c(7) < P)
     assert isinstance(answer, Sat)
-    dropped = ask(eq(mul(sub(I, I), P), c(0)), gt(Q, c(7)))
+    dropped = ask(eq((I - I) * P, c(0)), c(7) < Q)
     assert isinstance(dropped, Sat)
     assert dropped.assignment[q] > 7
 
 
 def test_a_short_proof_needs_no_memory(no_z3: None) -> None:
     solver = Solver()
-    place = read(Buffer(0, 32), mul(P, c(4)))
-    assert solver.refuted(lt(place, I), gt(place, add(I, c(1))))
-    assert not solver.refuted(lt(place, I))
+    place = read(Buffer(0, 32), P * c(4))
+    assert solver.refuted(place < I, place > I + c(1))
+    assert not solver.refuted(place < I)
     assert not solver.refuted(TRUE)
     assert solver.refuted(FALSE)
 
@@ -376,7 +367,7 @@ def test_a_short_proof_needs_no_memory(no_z3: None) -> None:
 def test_bounds_under_a_condition() -> None:
     solver = Solver()
     assert solver.bounds(ROW) == (0, 12_800_127)
-    assert solver.bounds(ROW, lt(ROW, c(1_000))) == (0, 999)
-    assert solver.bounds(add(mul(ROW, c(10)), I), lt(ROW, c(1_000))) == (0, 9_990 + 63)
-    assert solver.bounds(P, lt(ROW, c(1_000))) == (0, 7)
-    assert solver.bounds(wrap(mul(ROW, c(40_000)), 32), lt(ROW, c(1_000))) == (0, 999 * 40_000)
+    assert solver.bounds(ROW, c(1000) > ROW) == (0, 999)
+    assert solver.bounds(ROW * c(10) + I, c(1000) > ROW) == (0, 9_990 + 63)
+    assert solver.bounds(P, c(1000) > ROW) == (0, 7)
+    assert solver.bounds(wrap(ROW * c(40000), 32), c(1000) > ROW) == (0, 999 * 40_000)
