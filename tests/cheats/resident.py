@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +16,8 @@ from kerncap.replay import trust
 from kerncap.replay.engine import CANDIDATE
 from tests.integration.conftest import CommandLine
 
-HERE = Path(__file__).parent
-RIGHT = "right"  # what it computes is: of such a candidate the times have to be
+from .edited import EDITED, HERE
+
 _HEADER = re.compile(r"^(Source|Host|Device|Hostile): (.+)$", re.MULTILINE)
 
 
@@ -30,7 +29,8 @@ class Cheat:
     source: str
     host: str
     device: str
-    hostile: str = ""  # on the device, where no Python of it runs in the process that judges it
+    hostile: str  # on the device, where no Python of it runs in the process that judges it
+    text: str
 
     def stages(self, expected: str) -> tuple[str, ...]:
         """The stages that are asked to say it."""
@@ -43,13 +43,21 @@ class Cheat:
         return not self.device.startswith("none: ")
 
 
-def cheats() -> list[Cheat]:
-    """All candidates, by name."""
-    found = []
-    for path in sorted((HERE / "candidates").glob("*.py")):
-        said = dict(_HEADER.findall(path.read_text().split('"""')[1]))
-        found.append(Cheat(path.stem, said["Source"], said["Host"], said["Device"], said.get("Hostile", "")))
-    return found
+def _cheats() -> dict[str, Cheat]:
+    """All candidates, by name: the edited kernels, and the files of their own."""
+    found = {
+        name: Cheat(name, one.source, one.host, one.device or one.host, one.hostile, one.text)
+        for name, one in EDITED.items()
+    }
+    for path in (HERE / "candidates").glob("*.py"):
+        text = path.read_text()
+        said = dict(_HEADER.findall(text.split('"""')[1]))
+        of_device = said["Device"], said.get("Hostile", "")
+        found[path.stem] = Cheat(path.stem, said["Source"], said["Host"], *of_device, text)
+    return {name: found[name] for name in sorted(found)}
+
+
+CHEATS = _cheats()
 
 
 class Resident:
@@ -58,9 +66,17 @@ class Resident:
     def __init__(self, case: Case) -> None:
         self.case = case
 
-    def judge(self, kind: str, name: str, stages: tuple[str, ...] = ("oracle",)) -> VerifyResult:
+    def cheat(self, name: str, stages: tuple[str, ...] = ("oracle",)) -> VerifyResult:
+        return self._judge(name, CHEATS[name].text, stages)
+
+    def honest(self, name: str, stages: tuple[str, ...] = ("oracle",)) -> VerifyResult:
+        return self._judge(name, (HERE / "honest" / f"{name}.py").read_text(), stages)
+
+    def _judge(self, name: str, text: str, stages: tuple[str, ...]) -> VerifyResult:
         # What a candidate keeps beside itself is its own affair, and no file of the repository.
-        return self.judge_file(Path(shutil.copy(HERE / kind / f"{name}.py", self.case.folder)), stages)
+        file = self.case.folder / f"{name}.py"
+        file.write_text(text)
+        return self.judge_file(file, stages)
 
     def judge_file(self, file: Path, stages: tuple[str, ...] = ("oracle",)) -> VerifyResult:
         trust.agree(self.case.reproducer.manifest_sha256)  # in this test, too

@@ -15,7 +15,8 @@ from kerncap.api.verify.verify_result import STAGES
 from kerncap.errors import UsageError
 from tests.integration.conftest import CommandLine
 
-from .resident import RIGHT, Cheat, Resident, cheats, reopened, resident
+from .edited import RIGHT
+from .resident import CHEATS, Cheat, Resident, reopened, resident
 
 CLASSES = {
     "noop", "stale", "inputs_changed", "other_stream", "late_writes", "clock", "patched_comparison",
@@ -25,7 +26,7 @@ CLASSES = {
 }  # fmt: skip
 ON_HOST = [
     pytest.param(cheat, id=cheat.name, marks=() if cheat.name in CLASSES else pytest.mark.long)
-    for cheat in cheats()
+    for cheat in CHEATS.values()
     if not cheat.host.startswith("none: ")
 ]
 KERNEL = """
@@ -70,13 +71,13 @@ def rows(kerncap_of_module: CommandLine, tmp_path_factory: pytest.TempPathFactor
 
 def test_every_class_has_a_candidate() -> None:
     assert len(CLASSES) == 27
-    assert CLASSES <= {cheat.name for cheat in cheats()}
-    assert all(cheat.source for cheat in cheats())
+    assert CLASSES <= CHEATS.keys()
+    assert all(cheat.source for cheat in CHEATS.values())
 
 
 @pytest.mark.parametrize("cheat", ON_HOST)
 def test_a_cheat_is_told_by_name(rows: Resident, cheat: Cheat) -> None:
-    result = rows.judge("candidates", cheat.name, cheat.stages(cheat.host))
+    result = rows.cheat(cheat.name, cheat.stages(cheat.host))
     assert result.passed == (cheat.host == RIGHT), result.verdict.reasons
     if not result.passed:
         assert any(cheat.host in reason for reason in result.verdict.reasons), result.verdict.reasons
@@ -109,7 +110,7 @@ def attacked(rows: Resident, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def test_the_files_that_hold_the_result_are_out_of_reach(attacked: Resident) -> None:
-    result = attacked.judge("candidates", "oracle_file")
+    result = attacked.cheat("oracle_file")
     assert not result.passed
     assert result.verdict.reasons[0].startswith("the kernel raised: ValueError: not enough values"), "no file"
     reads = f"open({str(attacked.case.reproducer.path / 'manifest.json')!r}).read()"
@@ -120,7 +121,7 @@ def test_the_files_that_hold_the_result_are_out_of_reach(attacked: Resident) -> 
 
 
 def test_an_honest_candidate_passes_among_attackers(attacked: Resident) -> None:
-    result = attacked.judge("honest", "other_split")
+    result = attacked.honest("other_split")
     assert result.passed, result.verdict.reasons
     assert result.stages[0].shown[1].startswith("its Python ran in a separate process")
 
@@ -128,13 +129,13 @@ def test_an_honest_candidate_passes_among_attackers(attacked: Resident) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("cheat", ON_HOST)
 def test_no_cheat_passes_among_attackers(attacked: Resident, cheat: Cheat) -> None:
-    result = attacked.judge("candidates", cheat.name, cheat.stages(cheat.host))
+    result = attacked.cheat(cheat.name, cheat.stages(cheat.host))
     assert result.passed == (cheat.host == RIGHT), result.verdict
 
 
 @pytest.mark.long
 def test_another_order_passes_every_stage(rows: Resident) -> None:
-    result = rows.judge("honest", "other_order", STAGES[1:])
+    result = rows.honest("other_order", STAGES[1:])
     assert result.passed, result.verdict.reasons
     assert {stage.name: stage.result for stage in result.stages} == dict.fromkeys(STAGES, "pass")
     shown = {stage.name: stage.shown for stage in result.stages}
@@ -159,7 +160,7 @@ def test_another_order_passes_every_stage(rows: Resident) -> None:
 
 
 def test_a_less_exact_kernel_fails_by_its_ulps(rows: Resident) -> None:
-    result = rows.judge("candidates", "tolerance", ("numerics",))
+    result = rows.cheat("tolerance", ("numerics",))
     assert [stage.result for stage in result.stages] == ["pass", "fail"]
     assert "within tolerance, and less exact throughout" in result.verdict.reasons[0]
 
@@ -175,7 +176,7 @@ def test_stages_that_do_not_exist_are_named() -> None:
 
 @pytest.mark.long
 def test_another_split_passes(rows: Resident) -> None:
-    result = rows.judge("honest", "other_split")
+    result = rows.honest("other_split")
     assert result.passed, result.verdict.reasons
     assert "a second run on the same contents does the work again" in result.stages[1].shown
     assert "as the captured kernel on other values of x_ptr, w_ptr" in result.stages[1].shown

@@ -13,7 +13,8 @@ from kerncap.api.verify.verify_result import STAGES, StageResult
 from kerncap.replay.worker.torch_backend.streams import problem
 from tests.integration.conftest import CommandLine
 
-from .resident import RIGHT, Cheat, Resident, cheats, reopened, resident
+from .edited import RIGHT
+from .resident import CHEATS, Cheat, Resident, reopened, resident
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(500)]
 
@@ -50,7 +51,7 @@ def test_an_honest_rewrite_passes_each_stage_among_attackers(attacked: Resident,
 
 def _of_honest(resident: Resident, stage: str, must_pass: tuple[str, ...]) -> StageResult:
     """What a stage says of it: a pass, or for some stages that they can't run."""
-    result = resident.judge("honest", "other_order", (stage,))
+    result = resident.honest("other_order", (stage,))
     smoke, found = result.stages
     print(stage, found.result, found.reasons, found.not_shown)
     assert found.result in (("pass",) if stage in must_pass else ("pass", "skipped")), found.reasons
@@ -60,36 +61,40 @@ def _of_honest(resident: Resident, stage: str, must_pass: tuple[str, ...]) -> St
 
 
 def test_another_split_passes(rows: Resident, attacked: Resident) -> None:
-    assert rows.judge("honest", "other_split").passed
-    assert attacked.judge("honest", "other_split").passed
+    assert rows.honest("other_split").passed
+    assert attacked.honest("other_split").passed
 
 
-@pytest.mark.parametrize("cheat", [c for c in cheats() if c.compiles], ids=lambda cheat: cheat.name)
+@pytest.mark.parametrize("cheat", [c for c in CHEATS.values() if c.compiles], ids=lambda cheat: cheat.name)
 def test_a_cheat_is_told_by_name(rows: Resident, cheat: Cheat) -> None:
-    result = rows.judge("candidates", cheat.name, cheat.stages(cheat.device))
+    result = rows.cheat(cheat.name, cheat.stages(cheat.device))
     assert result.passed == (cheat.device == RIGHT), result.verdict.reasons
     if not result.passed:
         assert any(cheat.device in reason for reason in result.verdict.reasons), result.verdict.reasons
 
 
-@pytest.mark.parametrize("cheat", [c for c in cheats() if not c.compiles], ids=lambda cheat: cheat.name)
+@pytest.mark.parametrize(
+    "cheat", [c for c in CHEATS.values() if not c.compiles], ids=lambda cheat: cheat.name
+)
 def test_what_only_python_can_do_passes_in_no_case(rows: Resident, cheat: Cheat) -> None:
-    result = rows.judge("candidates", cheat.name)
+    result = rows.cheat(cheat.name)
     assert not result.passed, result.verdict
 
 
-@pytest.mark.parametrize("cheat", [c for c in cheats() if c.compiles], ids=lambda cheat: cheat.name)
+@pytest.mark.parametrize("cheat", [c for c in CHEATS.values() if c.compiles], ids=lambda cheat: cheat.name)
 def test_a_cheat_is_told_by_name_among_attackers(attacked: Resident, cheat: Cheat) -> None:
     expected = cheat.hostile or cheat.device
-    result = attacked.judge("candidates", cheat.name, cheat.stages(expected))
+    result = attacked.cheat(cheat.name, cheat.stages(expected))
     assert result.passed == (expected == RIGHT), result.verdict.reasons
     if not result.passed:
         assert any(expected in reason for reason in result.verdict.reasons), result.verdict.reasons
 
 
-@pytest.mark.parametrize("cheat", [c for c in cheats() if not c.compiles], ids=lambda cheat: cheat.name)
+@pytest.mark.parametrize(
+    "cheat", [c for c in CHEATS.values() if not c.compiles], ids=lambda cheat: cheat.name
+)
 def test_what_only_python_can_do_passes_in_no_case_among_attackers(attacked: Resident, cheat: Cheat) -> None:
-    result = attacked.judge("candidates", cheat.name)
+    result = attacked.cheat(cheat.name)
     assert not result.passed, result.verdict
 
 
