@@ -20,7 +20,8 @@ from kerncap.sanitizer.findings import (
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.shared.needed import needed, unmodelled
 from kerncap.sanitizer.shared.operations import ACTIONS
-from kerncap.sanitizer.shared.run import Diverged, Programs, Report, Run, Stopped, Violation
+from kerncap.sanitizer.shared.path import Path
+from kerncap.sanitizer.shared.run import Diverged, Programs, Report, Stopped, Violation
 from kerncap.sanitizer.ttir.ir import Module, Operation, walk
 
 MAX_STEPS = 1_000_000  # operations that are followed, of all paths together
@@ -91,9 +92,9 @@ def _follow(module: Module, launch: Launch, report: Report) -> None:
     groups: list[Programs] = [np.arange(launch.program_count, dtype=np.int64)]
     while groups:
         programs = groups.pop()
-        run = Run(module, function, launch, programs, wanted, ACTIONS, report, budget)
+        run = Path(module, function, launch, programs, wanted, ACTIONS, report, budget)
         try:
-            run.start()
+            run.follow()
         except Diverged as several:
             groups += several.groups
         except Stopped as stopped:

@@ -3,6 +3,7 @@
 A clock says up to where something is known: of a thread (a partition of warps) its own steps, of its queues
 (copies in commit groups, TMA stores, warp group products) the entries that a wait has seen end, of a barrier
 the phases. An access is over for a thread whose clock holds one of its ends.
+A clock also says which ends a fence between proxies came behind, under the key ("fenced", key of the end).
 So a program is judged by what its waits order, not by what one run's timing made of it.
 Source: PTX ISA, "Asynchronous operations" and "mbarrier".
 """
@@ -17,6 +18,7 @@ from kerncap.sanitizer.ttir.ir import Operation
 
 Clock = dict[Hashable, int]
 _KEPT_PHASES = 8
+FENCED = "fenced"
 
 
 def merge(into: Clock, other: Clock) -> None:
@@ -27,16 +29,21 @@ def merge(into: Clock, other: Clock) -> None:
 
 @dataclass(eq=False)
 class Thread:
-    """The default warps or a partition. ``loops``: the induction variables, outermost first."""
+    """The default warps or a partition. ``loops``: the induction variables, outermost first.
+
+    ``inherited``: what the threads before it knew where it begins.
+    """
 
     name: str
     clock: Clock = field(default_factory=dict)
+    inherited: Clock = field(default_factory=dict)
     step: int = 0
     loops: list[list[object]] = field(default_factory=list)
     copies: list[Access] = field(default_factory=list)  # of the group that is not committed yet
     queues: dict[str, int] = field(default_factory=dict)  # entries by kind
     products: list[Access] = field(default_factory=list)  # tcgen05: what the next commit covers
     blocked: Wait | None = None
+    ended: bool = False
 
     def tick(self) -> tuple[Hashable, int]:
         self.step += 1
@@ -52,6 +59,13 @@ class Thread:
         """All but the last ``pending`` entries are over."""
         seen = self.queues.get(kind, 0) - pending
         merge(self.clock, {(self, kind): seen})
+
+    def fence(self) -> None:
+        """What is over before is ordered with later operations of the asynchronous proxy."""
+        seen = [
+            (key, at) for key, at in self.clock.items() if not (isinstance(key, tuple) and key[0] is FENCED)
+        ]
+        merge(self.clock, {(FENCED, key): at for key, at in seen})
 
     def iterations(self) -> tuple[tuple[str, int], ...]:
         return tuple((str(name), int(value)) for name, value in self.loops)  # type: ignore[call-overload]
@@ -69,10 +83,14 @@ class Access:
     iterations: tuple[tuple[str, int], ...]
     ends: list[tuple[Hashable, int]] = field(default_factory=list)
     in_order: str = ""  # accesses of one thread with the same word keep their order
+    proxy: bool = False  # by the asynchronous proxy: the TMA and the tensor cores
     barrier: Barrier | None = None
 
     def over_for(self, clock: Clock) -> bool:
         return any(clock.get(key, -1) >= at for key, at in self.ends)
+
+    def fenced_for(self, clock: Clock) -> bool:
+        return any(clock.get((FENCED, key), -1) >= at for key, at in self.ends)
 
 
 @dataclass(eq=False)
@@ -92,6 +110,21 @@ class Buffer:
             and overlap(old.view.box, new.view.box)
             and not old.over_for(new.thread.clock)
             and not (new.in_order and old.in_order == new.in_order and old.thread is new.thread)
+        ]
+
+    def unfenced(self, new: Access) -> list[Access]:
+        """Ordinary writes of other threads that the new access comes behind, but its proxy need not."""
+        if not new.proxy or new.writes or self.allocation.type.tensor_memory:
+            return []
+        return [
+            old
+            for old in self.accesses
+            if old.writes
+            and not old.proxy
+            and old.thread is not new.thread
+            and overlap(old.view.box, new.view.box)
+            and old.over_for(new.thread.clock)
+            and not old.fenced_for(new.thread.clock)
         ]
 
     def add(self, new: Access) -> None:
@@ -138,17 +171,28 @@ class Barrier:
     announced: int = 0
     brought: int = 0
     gathered: Clock = field(default_factory=dict)  # what arrivals of this phase know
+    arrivals: list[tuple[Thread, int]] | None = field(default_factory=list)  # None: not only threads'
     ended: dict[int, Clock] = field(default_factory=dict)
     waits: list[Wait] = field(default_factory=list)
     overrun: list[Wait] = field(default_factory=list)  # that a phase after theirs did not wait for
 
-    def arrive(self, thread: Thread, count: int = 1) -> None:
+    def arrive(self, thread: Thread, count: int = 1, at_once: bool = True) -> None:
+        """``at_once``: the thread itself arrives, not an operation that it started."""
         merge(self.gathered, thread.clock)
         self.pending -= count
+        phase, arrivals = self.phase, self.arrivals
+        if at_once and arrivals is not None:
+            arrivals.append((thread, thread.step))
+        else:
+            arrivals = self.arrivals = None
         self._end()
+        known = arrivals is not None and all(thread.clock.get(one, -1) >= step for one, step in arrivals)
+        if self.phase > phase and known:
+            thread.clock[self] = phase
 
     def expect(self, thread: Thread, size: int) -> None:
         merge(self.gathered, thread.clock)
+        self.arrivals = None
         self.bytes += size
         self.announced, self.brought = size, 0
         self.pending -= 1
@@ -157,6 +201,7 @@ class Barrier:
     def bring(self, thread: Thread, size: int) -> tuple[Hashable, int]:
         """A copy's bytes; gives the end that the copy has."""
         merge(self.gathered, thread.clock)
+        self.arrivals = None
         end = (self, self.phase)
         self.bytes -= size
         self.brought += size
@@ -174,7 +219,7 @@ class Barrier:
             self.waits = [wait for wait in self.waits if wait.phase >= self.phase]
             self.ended[self.phase] = clock
             self.ended.pop(self.phase - _KEPT_PHASES, None)
-            self.gathered = {}
+            self.gathered, self.arrivals = {}, []
             self.phase += 1
             self.pending += self.count
 

@@ -15,14 +15,14 @@ FENCES = frozenset(
         "ttg.barrier",
         "gpu.barrier",
         "ttng.fence",
-        "ttng.fence_async_shared",
         "ttng.fence_mbarrier_init_release_cluster",
     )
 )
 # Of dialects that know shared memory, what touches none of it and orders nothing.
 HARMLESS = frozenset(
     ("ttg.convert_layout", "ttg.warp_id", "ttg.global_scratch_alloc", "ttng.tensormap_create",
-     "ttng.reinterpret_tensor_descriptor", "ttng.tensormap_fenceproxy_acquire", "ttg.fp4_to_fp")
+     "ttng.reinterpret_tensor_descriptor", "ttng.tensormap_fenceproxy_acquire", "ttg.fp4_to_fp",
+     "ttng.clc_is_canceled", "ttng.clc_get_program_id")
 )  # fmt: skip
 _DIALECTS = ("ttg.", "ttng.", "amdg.", "amdgpu.", "nvg.", "nvgpu.", "tti.", "gpu.", "nvvm.")
 _COORDINATES = frozenset(("ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather"))

@@ -81,7 +81,12 @@ def _slice(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
         return
     starts = _numbers(operation)
     if operation.name == "ttng.tmem_subslice":
-        starts = [0] * (len(type_.shape) - 1) + [int(operation.attributes.get("N", 0))]
+        starts = [0] * len(type_.shape)
+        offset = operation.attributes.get("offset", operation.attributes.get("N"))
+        if isinstance(offset, int):
+            starts[int(operation.attributes.get("dim", len(starts) - 1))] = offset
+        else:
+            starts = []
     if len(starts) != len(type_.shape):
         env[operation.results[0]] = View(source.allocation, source.box, None, False)
         return
@@ -167,6 +172,8 @@ def _key(view: View) -> tuple[Operation, int]:
 def _initialise(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     view = run.view(env, operation.operands[0], operation)
     counts = _numbers(operation) or [_attribute(operation, "count")]
+    if _key(view) in run.barriers:
+        run.violate(operation, f"{view} is a barrier already: it is not invalidated before", thread, view)
     barrier = run.barriers[_key(view)] = Barrier(str(view), counts[0], counts[0])
     run.initialised.append(barrier)
     run.access(operation, view, thread, True, _short(operation))
@@ -200,7 +207,7 @@ def _expect(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
         barrier = _barrier_of(run, operation, env, thread, operation.operands[0])
         sizes = _numbers(operation) or [_attribute(operation, "size")]
         if barrier is not None:
-            thread.tick()
+            _count(run, operation, thread, barrier, 1)
             barrier.expect(thread, sizes[0])
 
 
@@ -211,8 +218,16 @@ def _arrive(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
         barrier = _barrier_of(run, operation, env, thread, operation.operands[0])
         counts = _numbers(operation) or [_attribute(operation, "count")]
         if barrier is not None:
-            thread.tick()
+            _count(run, operation, thread, barrier, counts[0])
             barrier.arrive(thread, counts[0])
+
+
+def _count(run: Run, operation: Operation, thread: Thread, barrier: Barrier, count: int) -> None:
+    thread.tick()
+    if count > barrier.pending:
+        message = f"{_short(operation)} arrives {count} times at {barrier.name}, whose phase {barrier.phase}"
+        run.violate(operation, f"{message} lacks {barrier.pending} arrivals", thread)
+        raise Stopped("a barrier gets too many arrivals before")
 
 
 def _wait(run: Run, operation: Operation, env: Env, thread: Thread) -> Wait | None:
@@ -243,14 +258,14 @@ def _fetch(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     barrier = _barrier_of(run, operation, env, thread, memories[1])
     if barrier is None or type_ is None:
         return
-    access = run.access(operation, view, thread, True, "a TMA copy", True)
+    access = run.access(operation, view, thread, True, "a TMA copy", True, proxy=True)
     access.barrier = barrier
     access.ends.append(barrier.bring(thread, type_.size_bytes))
 
 
 def _send(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     view = run.view(env, _memories(operation)[0], operation)
-    access = run.access(operation, view, thread, False, "a TMA store", True)
+    access = run.access(operation, view, thread, False, "a TMA store", True, proxy=True)
     access.ends.append(thread.entry("stores"))
 
 
@@ -273,6 +288,7 @@ def _product(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
             "warp_group_dot",
             asynchronous,
             "products",
+            True,
         )
         for one in _memories(operation)
     ]
@@ -299,7 +315,10 @@ def _wait_products(run: Run, operation: Operation, env: Env, thread: Thread) -> 
 
 
 def _tensor_product(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
-    """tcgen05: operands and accumulator are in use until a barrier that a commit arrives at."""
+    """tcgen05: operands and accumulator are in use until a barrier that a commit arrives at.
+
+    Also without ``is_async``: Triton's compiler has added a wait to such a product, Gluon's adds none.
+    """
     memories = [one for one in _memories(operation) if not _is_barrier(one)]
     barriers = [one for one in _memories(operation) if _is_barrier(one)]
     flags = _flags(operation)
@@ -307,13 +326,12 @@ def _tensor_product(run: Run, operation: Operation, env: Env, thread: Thread) ->
         raise Stopped(f"the operands of {operation.name} are not understood")
     if not run.happens(env, flags[1], operation):
         return
-    asynchronous = "is_async" in operation.attributes
     accumulates = run.happens(env, flags[0], operation)
     used: list[Access] = []
 
     def use(value: Value, writes: bool) -> None:
         view = run.view(env, value, operation)
-        used.append(run.access(operation, view, thread, writes, "tc_gen5_mma", asynchronous, "tcgen05"))
+        used.append(run.access(operation, view, thread, writes, "tc_gen5_mma", True, "tcgen05", True))
 
     for number, value in enumerate(memories):
         if number != 2:
@@ -321,8 +339,6 @@ def _tensor_product(run: Run, operation: Operation, env: Env, thread: Thread) ->
     if accumulates:
         use(memories[2], False)
     use(memories[2], True)
-    if not asynchronous:
-        return
     thread.products += used
     for value, flag in zip(barriers, flags[2:], strict=True):
         if run.happens(env, flag, operation):
@@ -338,7 +354,8 @@ def _tensor_copy(run: Run, operation: Operation, env: Env, thread: Thread) -> No
     memories = _memories(operation)
     source, target = (run.view(env, one, operation) for one in memories[:2])
     for view, writes in ((source, False), (target, True)):
-        thread.products.append(run.access(operation, view, thread, writes, "tmem_copy", True, "tcgen05"))
+        access = run.access(operation, view, thread, writes, "tmem_copy", True, "tcgen05", True)
+        thread.products.append(access)
     for value in memories[2:]:
         _commit_to(run, operation, env, thread, value)
 
@@ -358,14 +375,30 @@ def _commit_to(run: Run, operation: Operation, env: Env, thread: Thread, value: 
     for access in thread.products:
         access.ends.append((barrier, barrier.phase))
         access.barrier = barrier
-    thread.tick()
-    barrier.arrive(thread)
+    _count(run, operation, thread, barrier, 1)
+    barrier.arrive(thread, at_once=False)
+
+
+def _fence(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    thread.fence()
+
+
+def _cancel(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    """Cluster launch control: the answer comes as a copy's bytes do."""
+    target, barrier_value = operation.operands[:2]
+    view = run.view(env, target, operation)
+    barrier = _barrier_of(run, operation, env, thread, barrier_value)
+    if barrier is not None:
+        access = run.access(operation, view, thread, True, "clc_try_cancel", True, proxy=True)
+        access.barrier = barrier
+        access.ends.append(barrier.bring(thread, _CANCEL_BYTES))
 
 
 def _short(operation: Operation) -> str:
     return operation.name.partition(".")[2]
 
 
+_CANCEL_BYTES = 16
 ACTIONS: dict[str, Action] = {
     "ttg.local_alloc": _allocate,
     "ttng.tmem_alloc": _allocate,
@@ -402,6 +435,10 @@ ACTIONS: dict[str, Action] = {
     "ttng.tc_gen5_mma_scaled": _tensor_product,
     "ttng.tc_gen5_commit": _commit_products,
     "ttng.tmem_copy": _tensor_copy,
+    "ttng.fence_async_shared": _fence,
+    "ttng.clc_try_cancel": _cancel,
+    "ttng.async_clc_try_cancel": _cancel,
+    "ttng.clc_load_result": _load,
 }
 
 

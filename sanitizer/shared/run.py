@@ -1,29 +1,23 @@
-"""One group of programs that take the same path, from the kernel's beginning to its end.
-
-Partitions of warps run in turn, each until it has to wait. What a later operation may find in flight is
-decided by clocks (`machine`), so the turns don't matter.
-"""
+"""What one path of a kernel does to shared memory: its buffers and barriers, and what is wrong with a use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.sanitizer.launch import Launch, ScalarArgument
-from kerncap.sanitizer.shared.machine import Access, Barrier, Buffer, Thread, Wait, merge
-from kerncap.sanitizer.shared.needed import FLOW, YIELDS, Needed, unmodelled
-from kerncap.sanitizer.shared.scalars import Unknown, computed
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.shared.machine import Access, Barrier, Buffer, Thread, Wait
+from kerncap.sanitizer.shared.needed import Needed
+from kerncap.sanitizer.shared.scalars import Unknown
 from kerncap.sanitizer.shared.views import Allocation, View, memory_type, outside
-from kerncap.sanitizer.ttir.ir import Block, Function, Location, Module, Operation, Region, Value
+from kerncap.sanitizer.ttir.ir import Function, Location, Module, Operation, Value
 
 Env = dict[Value, Any]
 Programs = npt.NDArray[np.int64]
-Steps = Generator[None, None, list[Any]]
-MAX_CALLS = 16
 
 
 class Stopped(Exception):
@@ -63,7 +57,7 @@ Action = Callable[["Run", Operation, Env, Thread], "Wait | None"]
 
 
 class Run:
-    """``programs``: their numbers in the grid. Raises Stopped and Diverged."""
+    """``programs``: their numbers in the grid."""
 
     def __init__(
         self,
@@ -88,58 +82,12 @@ class Run:
         self.barriers: dict[tuple[Operation, int], Barrier] = {}
         self.doubted_barriers: dict[Operation, str] = {}
         self.initialised: list[Barrier] = []
-        self._plans: dict[Block, list[tuple[Operation, int]]] = {}
-        self._running: list[tuple[Thread, Steps]] = []
-        self._calls = 0
-
-    def start(self) -> None:
-        env: Env = {}
-        for value, argument in zip(self.function.arguments, self.launch.arguments, strict=True):
-            if isinstance(argument, ScalarArgument) and not isinstance(argument.value, float):
-                env[value] = int(argument.value)
-        body = self.function.body
-        assert body is not None
-        main = Thread("the default warps")
-        main.tick()
-        self._running = [(main, self._region(body, env, main))]
-        while self._running:
-            before = self.budget[0]
-            for entry in list(self._running):
-                thread, steps = entry
-                if thread.blocked is not None and thread.blocked.barrier.phase <= thread.blocked.phase:
-                    continue
-                try:
-                    next(steps)
-                except StopIteration:
-                    self._running.remove(entry)
-                    self.budget[0] -= 1
-            if self.budget[0] == before:
-                self._stuck()
-        for barrier in self.initialised:
-            for wait in barrier.overrun:
-                self.leave_open(
-                    wait.operation,
-                    f"nothing shows that phase {wait.phase + 1} of {barrier.name} ends after this wait",
-                )
-
-    def _stuck(self) -> None:
-        for thread, _ in self._running:
-            wait = thread.blocked
-            if wait is None:
-                continue
-            lacks = wait.barrier.lacks()
-            self.violate(
-                wait.operation,
-                f"the wait for phase {wait.phase} of {wait.barrier.name} never ends: it lacks {lacks}",
-                thread,
-            )
-        raise Stopped("the kernel never gets past a wait")
 
     # --- values --------------------------------------------------------------------------------
 
     def scalar(self, env: Env, value: Value) -> Any:
         found = env.get(value)
-        return found if found is not None else Unknown(_named(value))
+        return found if found is not None else Unknown(named(value))
 
     def decided(self, value: Any, what: str) -> int:
         """The number, if it is the same for all programs. Raises Stopped and Diverged."""
@@ -158,7 +106,7 @@ class Run:
     def view(self, env: Env, value: Value, operation: Operation) -> View:
         found = env.get(value)
         if not isinstance(found, View):
-            reason = found.reason if isinstance(found, Unknown) else _named(value)
+            reason = found.reason if isinstance(found, Unknown) else named(value)
             raise Stopped(f"the memory of {operation.name} rests on {reason}")
         return found
 
@@ -201,9 +149,12 @@ class Run:
         what: str,
         asynchronous: bool = False,
         in_order: str = "",
+        proxy: bool = False,
     ) -> Access:
         """Judge an access by what is in flight; keep it. The caller gives an asynchronous one its ends."""
-        access = Access(operation, view, writes, what, thread, thread.iterations(), in_order=in_order)
+        access = Access(
+            operation, view, writes, what, thread, thread.iterations(), in_order=in_order, proxy=proxy
+        )
         buffer = self.buffer(view)
         verb = "overwrites" if writes else "reads"
         if buffer.doubt:
@@ -222,217 +173,28 @@ class Run:
             still = "writing" if old.writes else "reading"
             message = f"{what} {verb} {view}, which {old.what} may still be {still}: {_missing(old, thread)}"
             self.violate(operation, message, thread, view, writes, old)
+        for old in buffer.unfenced(access):
+            # The compiler adds fences within the default warps and within a partition.
+            if old.thread.ended or old.over_for(thread.inherited):
+                self.leave_open(operation, f"no fence_async_shared is between it and {old.what}")
+                continue
+            message = (
+                f"{what} {verb} {view}, which {old.what} has written, without fence_async_shared between"
+            )
+            self.violate(operation, message, thread, view, writes, old)
         if not asynchronous:
             access.ends.append(thread.tick())
         buffer.add(access)
         return access
 
-    # --- control flow --------------------------------------------------------------------------
-
-    def _plan(self, block: Block) -> list[tuple[Operation, int]]:
-        """What counts in the block: 0 flow, 1 an action, 2 a scalar, 3 a use of products, 4 not modelled."""
-        plan = self._plans.get(block)
-        if plan is None:
-            plan = self._plans[block] = []
-            wanted = self.wanted
-            for one in block.operations:
-                results = any(result in wanted.values for result in one.results)
-                if one.name in FLOW:
-                    if one in wanted.touching or results or any(r in wanted.products for r in one.results):
-                        plan.append((one, 0))
-                elif one.name in self.actions:
-                    plan.append((one, 1))
-                elif unmodelled(one, self.actions):
-                    plan.append((one, 4))
-                else:
-                    if one.name not in YIELDS and any(v in wanted.products for v in one.operands):
-                        plan.append((one, 3))
-                    if results:
-                        plan.append((one, 2))
-        return plan
-
-    def _region(self, region: Region, env: Env, thread: Thread) -> Steps:
-        """Gives the terminator's operands, as far as they are known."""
-        if len(region.blocks) != 1:
-            raise Stopped("unstructured control flow is not followed")
-        return self._block(region.entry, env, thread)
-
-    def _block(self, block: Block, env: Env, thread: Thread) -> Steps:
-        for operation, kind in self._plan(block):
-            self.budget[0] -= 1
-            if self.budget[0] < 0:
-                raise Stopped("the kernel runs for more operations than are followed")
-            if kind == 0:
-                yield from self._flow(operation, env, thread)
-            elif kind == 1:
-                wait = self.actions[operation.name](self, operation, env, thread)
-                if wait is not None:
-                    thread.blocked = wait
-                    while wait.barrier.phase <= wait.phase:
-                        yield
-                    thread.blocked = None
-                    self.passed(wait)
-            elif kind == 2:
-                env[operation.results[0]] = self._computed(operation, env)
-            elif kind == 3:
-                self._uses_products(operation, env, thread)
-            else:
-                self._unmodelled(operation, env)
-        end = block.operations[-1] if block.operations else None
-        return [env.get(value) for value in end.operands] if end is not None else []
-
-    def passed(self, wait: Wait) -> None:
-        """The thread knows what the phase knows. Without a reason to know the phase before, the wait may have
-        been for that one."""
-        thread, barrier = wait.thread, wait.barrier
-        if wait.phase >= 1 and thread.clock.get(barrier, -1) < wait.phase - 1:
-            self.leave_open(
-                wait.operation, f"nothing shows that phase {wait.phase - 1} of {barrier.name} is over before"
-            )
-        merge(thread.clock, barrier.ended.get(wait.phase, {}))
-        wait.step = thread.tick()[1]
-        if wait.phase >= 0:
-            barrier.waits.append(wait)
-
-    def _computed(self, operation: Operation, env: Env) -> Any:
-        name = operation.name
-        if name == "arith.constant":
-            value = operation.attributes.get("value")
-            return int(value) if isinstance(value, int) else Unknown("a constant that is not an integer")
-        if name in ("tt.get_program_id", "tt.get_num_programs"):
-            axis = operation.attributes.get("axis")
-            if axis not in (0, 1, 2):
-                return Unknown(name)
-            x, y, _ = self.launch.grid
-            if name == "tt.get_num_programs":
-                return self.launch.grid[axis]
-            part = (self.programs % x, self.programs // x % y, self.programs // (x * y))[axis]
-            return int(part[0]) if part.size == 1 or bool((part == part[0]).all()) else part
-        found = computed(operation, [self.scalar(env, one) for one in operation.operands])
-        return found if found is not None else Unknown(_named(operation.results[0]))
-
-    def _flow(self, operation: Operation, env: Env, thread: Thread) -> Steps:
-        name = operation.name
-        if name == "scf.for":
-            results = yield from self._for(operation, env, thread)
-        elif name == "scf.if":
-            results = yield from self._if(operation, env, thread)
-        elif name == "scf.while":
-            results = yield from self._while(operation, env, thread)
-        elif name == "scf.execute_region":
-            results = yield from self._region(operation.regions[0], env, thread)
-        elif name == "tt.call":
-            results = yield from self._call(operation, env, thread)
-        else:
-            results = yield from self._specialize(operation, env, thread)
-        for result, value in zip(operation.results, results, strict=False):
-            _set(env, result, value)
-        return []
-
-    def _for(self, operation: Operation, env: Env, thread: Thread) -> Steps:
-        lower, upper, step = (self.scalar(env, one) for one in operation.operands[:3])
-        carried: list[Any] = [env.get(one) for one in operation.operands[3:]]
-        unknown = next((one for one in (lower, upper, step) if isinstance(one, Unknown)), None)
-        if unknown is not None:
-            if operation in self.wanted.touching:
-                raise Stopped(f"how often a loop runs rests on {unknown.reason}")
-            return [Unknown(unknown.reason)] * len(carried)
-        if np.any(np.less_equal(step, 0)) or operation.attributes.get("unsigned"):
-            raise Stopped("a loop's step or bounds are not positive")
-        distance = upper - lower
-        trips = self.decided(-(-distance // step), "how often a loop runs")
-        (body,) = operation.regions
-        counter, *arguments = body.entry.arguments
-        place: list[object] = [counter.source_name, 0]
-        thread.loops.append(place)
-        for number in range(trips):
-            at = lower + number * step
-            env[counter] = at
-            place[1] = int(at[0]) if isinstance(at, np.ndarray) else at
-            for argument, value in zip(arguments, carried, strict=False):
-                _set(env, argument, value)
-            carried = yield from self._block(body.entry, env, thread)
-        thread.loops.pop()
-        return carried
-
-    def _if(self, operation: Operation, env: Env, thread: Thread) -> Steps:
-        condition = self.scalar(env, operation.operands[0])
-        simple = operation not in self.wanted.touching
-        if simple and isinstance(condition, Unknown):
-            return [condition] * len(operation.results)
-        if simple and isinstance(condition, np.ndarray) and len(operation.regions) == 2:
-            sides = []
-            for region in operation.regions:
-                sides.append((yield from self._region(region, env, thread)))
-            return [_either(condition, a, b) for a, b in zip(*sides, strict=True)]
-        taken = self.decided(condition, "a branch")
-        if taken or len(operation.regions) > 1:
-            return (yield from self._region(operation.regions[0 if taken else 1], env, thread))
-        return []
-
-    def _while(self, operation: Operation, env: Env, thread: Thread) -> Steps:
-        before, after = operation.regions
-        carried = [env.get(one) for one in operation.operands]
-        place: list[object] = ["iteration", 0]
-        thread.loops.append(place)
-        while True:
-            for argument, value in zip(before.entry.arguments, carried, strict=False):
-                _set(env, argument, value)
-            condition, *passed = yield from self._region(before, env, thread)
-            self.budget[0] -= 1
-            known = condition if condition is not None else Unknown("a value that is not computed")
-            if not self.decided(known, "how often a loop runs"):
-                thread.loops.pop()
-                return passed
-            for argument, value in zip(after.entry.arguments, passed, strict=False):
-                _set(env, argument, value)
-            carried = yield from self._region(after, env, thread)
-            place[1] = int(str(place[1])) + 1
-
-    def _call(self, operation: Operation, env: Env, thread: Thread) -> Steps:
-        callee = self.module.functions.get(str(operation.attributes.get("callee")))
-        self._calls += 1
-        if callee is None or callee.body is None or self._calls > MAX_CALLS:
-            raise Stopped("a call of a function that is not here")
-        own = {
-            argument: env.get(one)
-            for argument, one in zip(callee.arguments, operation.operands, strict=False)
-        }
-        results = yield from self._region(callee.body, own, thread)
-        self._calls -= 1
-        return results
-
-    def _specialize(self, operation: Operation, env: Env, thread: Thread) -> Steps:
-        default, *partitions = operation.regions
-        thread.tick()
-        started = []
-        for number, region in enumerate(partitions):
-            partition = Thread(f"partition {number}", dict(thread.clock))
-            partition.tick()
-            own = {
-                argument: env.get(one)
-                for argument, one in zip(region.entry.arguments, operation.operands, strict=False)
-            }
-            entry = (partition, self._region(region, own, partition))
-            started.append(entry)
-            self._running.append(entry)
-        results = yield from self._region(default, env, thread)
-        while any(entry in self._running for entry in started):
-            yield
-        for partition, _ in started:
-            merge(thread.clock, partition.clock)
-        return results
-
-    # --- the rest ------------------------------------------------------------------------------
-
-    def _uses_products(self, operation: Operation, env: Env, thread: Thread) -> None:
+    def uses_products(self, operation: Operation, env: Env, thread: Thread) -> None:
         for value in operation.operands:
             product = env.get(value)
             if isinstance(product, Access) and not product.over_for(thread.clock):
                 message = f"{operation.name} uses the result of {product.what}, which may not be there yet"
                 self.violate(operation, f"{message}: {_missing(product, thread)}", thread, other=product)
 
-    def _unmodelled(self, operation: Operation, env: Env) -> None:
+    def unmodelled(self, operation: Operation, env: Env) -> None:
         self.leave_open(operation, f"{operation.name} is not modelled")
         for value in operation.operands:
             found = env.get(value)
@@ -441,21 +203,7 @@ class Run:
                 self.doubted_barriers[found.allocation.operation] = operation.name
 
 
-def _set(env: Env, target: Value, value: Any) -> None:
-    if value is None:
-        env.pop(target, None)
-    else:
-        env[target] = value
-
-
-def _either(condition: Any, a: Any, b: Any) -> Any:
-    numbers = (int, np.ndarray)
-    if isinstance(a, numbers) and isinstance(b, numbers):
-        return np.where(condition != 0, a, b)
-    return a if isinstance(a, Unknown) else b if isinstance(b, Unknown) else None
-
-
-def _named(value: Value) -> str:
+def named(value: Value) -> str:
     owner = value.owner
     if isinstance(owner, Operation):
         return f"{owner.name} ({_line(owner.location)})" if owner.location.frame else owner.name
