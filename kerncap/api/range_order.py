@@ -20,7 +20,7 @@ _GRAPH = "cuGraphLaunch"
 class Facts:
     """What of a launch its range's order does not say."""
 
-    in_graph: bool = False  # nodes of a graph are on one stream, and may run at once
+    in_graph: bool = False  # its stream is the graph's, where that has no order, and nodes may run at once
     may_wait: bool = False  # for what another launch writes
     seen_by_host: bool = False  # the host may see what it wrote, and go on
     records_events: bool = False
@@ -77,7 +77,7 @@ def stream_names(opened: LaunchRange) -> list[str]:
     order = opened.manifest.order
     if opened.launches[0].manifest.device.kind == "cpu":
         return ["the host"] * len(opened.launches)
-    texts = [_stream_text(launch.manifest.launch.stream or "not recorded") for launch in opened.launches]
+    texts = [_stream_text(launch) for launch in opened.launches]
     if order is None:
         return texts
     owners: dict[str, set[int]] = {}
@@ -89,7 +89,11 @@ def stream_names(opened: LaunchRange) -> list[str]:
     ]
 
 
-def _stream_text(text: str) -> str:
+def _stream_text(of: LaunchOfRange) -> str:
+    launch = of.manifest.launch
+    if launch.route is not None and launch.route.startswith(f"{_GRAPH} "):
+        return f"{launch.route.removeprefix(f'{_GRAPH} ')} of a graph"
+    text = launch.stream or "not recorded"
     return text if text.startswith(("stream ", "the ")) else f"stream {text}"
 
 

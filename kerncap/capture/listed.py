@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 import msgspec
 
@@ -51,6 +52,7 @@ class Listing:
     stacks: Mapping[str, tuple[Frame, ...]] = field(default_factory=dict)
     clocks: tuple[Clock, ...] = ()
     spans: tuple[Span, ...] = ()
+    graphs: tuple[int, ...] = ()  # launches of each CUDA graph, in the order of first launches
 
     def side_by_side(self, time_of: Callable[[Row], int], rows: Iterable[Row]) -> int:
         """The sum over ``rows``, where processes that run side by side count once: the longest.
@@ -105,6 +107,7 @@ def collect(processes: Iterable[ProcessLog], end_ns: int) -> Listing:
             if log.counts is not None and log.counts.clock is not None and log.counts.launches
         ),
         _spans(logs, end_ns),
+        tuple(map(sum, zip_longest(*(log.counts.graphs for log in logs if log.counts), fillvalue=0))),
     )
 
 

@@ -57,6 +57,14 @@ def parse_kernel_launch(text: str) -> tuple[str, int]:
     return (match[1], int(match[2])) if match is not None else (text, 0)
 
 
+def parse_graph(text: str) -> tuple[int, int]:
+    """``N`` or ``N:K``: a graph, in the order of first launches, and how many of its launches come before."""
+    match = re.fullmatch(r"([0-9]{1,9})(?::([0-9]{1,9}))?", text.strip())
+    if match is None:
+        raise UsageError(f"--graph {text!r}: expected N or N:K, 0-based; kerncap list --by graph shows them")
+    return int(match[1]), int(match[2] or 0)
+
+
 def parse_ranks(text: str) -> tuple[int, ...]:
     """``0`` or ``0,2,3`` as numbers, ascending."""
     parts = [part.strip() for part in text.split(",")]
@@ -87,6 +95,8 @@ class Selection:
     to_kernel: str | None = None
     to_skip: int = 0
     whole_range: int | None = None  # or all within an occurrence of the NVTX range, the first if it is 0
+    graph: int | None = None  # or all of one launch of a graph
+    graph_skip: int = 0
     per_config: bool = False
     where: list[list[Any]] | None = None  # steps, as `kerncap.capture.parse_where.postfix` makes them
     range: str | None = None  # a regular expression for the names of the open NVTX ranges
@@ -118,33 +128,34 @@ class Selection:
                 check_regex(text, option)
         if (self.from_kernel is None) != (self.to_kernel is None):
             raise UsageError("--from and --to: a range has both; --launches N:M takes it by numbers")
+        asked = {
+            "--launches": self.launches, "--from": self.from_kernel, "--whole-range": self.whole_range,
+            "--graph": self.graph,
+        }  # fmt: skip
+        both = [option for option, value in asked.items() if value is not None]
+        if len(both) > 1:
+            raise UsageError(f"{' and '.join(both)} exclude each other: each says what a range is")
         if self.launches is not None:
             first, end = self.launches
-            if self.from_kernel is not None:
-                raise UsageError("--launches and --from exclude each other: each says where a range begins")
             if end - first > MAX_RANGE_LAUNCHES:
                 raise UsageError(
                     f"--launches {first}:{end}: a range has {MAX_RANGE_LAUNCHES} launches at most"
                 )
-        if self.whole_range is not None:
-            if self.range is None:
-                raise UsageError("--whole-range: of which NVTX range? give --range REGEX too")
-            if self.launches is not None or self.from_kernel is not None:
-                raise UsageError(
-                    "--whole-range goes with neither --launches nor --from: each says what a range is"
-                )
+        if self.whole_range is not None and self.range is None:
+            raise UsageError("--whole-range: of which NVTX range? give --range REGEX too")
         if self.is_span and (
             self.launch or self.per_config or self.on_fault or self.when or self.last is not None
         ):
             raise UsageError(
-                "--launches, --from and --whole-range take every launch of a range: leave out --launch, "
-                "--per-config, --on-fault, --when and --last"
+                "--launches, --from, --whole-range and --graph take every launch of a range: leave out "
+                "--launch, --per-config, --on-fault, --when and --last"
             )
 
     @property
     def is_span(self) -> bool:
         """Whether it is a range: consecutive launches, in one reproducer."""
-        return self.launches is not None or self.from_kernel is not None or self.whole_range is not None
+        spans = (self.launches, self.from_kernel, self.whole_range, self.graph)
+        return any(span is not None for span in spans)
 
     @property
     def is_default(self) -> bool:
@@ -219,4 +230,9 @@ class CaptureOptions:
             raise UsageError("--dormant takes no selectors: give them to kerncap arm, later")
         if self.run.dormant and chosen.stop:
             raise UsageError("--dormant and --stop exclude each other: kerncap arm --stop ends the program")
+        if chosen.graph is not None and word.backend.cuda not in self.run.backends:
+            raise UsageError(
+                f"--graph with --backend {self.run.backend}: launches of graphs are seen by the CUDA shim "
+                "only; leave out --backend"
+            )
         self.keep.check(chosen)

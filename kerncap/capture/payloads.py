@@ -232,6 +232,7 @@ class RowRecord(Struct, frozen=True):
     device: schema.Index | None = None
     range: RangeNames = ()
     route: schema.Name | None = None
+    graph: schema.Index | None = None
     time_ns: Count = 0
     timed: Count = 0
     min_ns: Count | None = None
@@ -275,6 +276,7 @@ class CountsRecord(Struct, frozen=True):
     kernels: Annotated[dict[str, KernelCounts], Meta(max_length=100_000)] = {}
     overhead_ns: Count = 0
     launches: Count = 0
+    graphs: Annotated[tuple[Count, ...], Meta(max_length=1024)] = ()
     clock: contract.Clock | None = None
     clock_reason: str | None = None
 

@@ -234,6 +234,8 @@ def _filtered(
     if chosen.kernel and not names_only and not total.matched:
         return _no_such_name(chosen.kernel, kernels)
     if by.get(word.filter.ordinal):
+        if chosen.graph is not None:
+            return _no_such_graph(chosen.graph, chosen.graph_skip, processes)
         return _by_ordinal(chosen.launch, kernels, by[word.filter.ordinal])
     if missing or by.get(word.filter.where):
         detail = f" ({'; '.join(missing[:MAX_NAMES])})" if missing else ""
@@ -275,6 +277,20 @@ def _by_ordinal(launch: tuple[int, int] | None, kernels: Sequence[KernelSummary]
         f"--launch {launch[0]}: no kernel that matched was launched that often "
         f"(the most is {most}; ordinals start at 0 and count after -k and --where)"
     )
+
+
+def _no_such_graph(graph: int, skip: int, processes: Sequence[ProcessLog]) -> str:
+    launched = [process.counts.graphs for process in processes if process.counts is not None]
+    most = max(map(len, launched), default=0)
+    text = f"--graph {graph}:{skip}: "
+    if not most:
+        return text + "the program launched no CUDA graph that the CUDA shim saw"
+    if graph >= most:
+        return f"{text}graphs 0 to {most - 1} were launched (kerncap list --by graph shows them)"
+    times = max(counts[graph] for counts in launched if len(counts) > graph)
+    if skip >= times:
+        return f"{text}graph {graph} was launched {times} times, which count from 0"
+    return text + "no kernel of this graph was chosen"
 
 
 def _without_source(options: CaptureOptions, kernels: Sequence[KernelSummary]) -> str:

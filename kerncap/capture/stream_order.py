@@ -44,6 +44,7 @@ class _Order:
         self._contexts: dict[int, int] = {}
         self._events: dict[int, int] = {}  # by handle, which another event may get later
         self._next_event = 0
+        self._before: set[int] = set()  # events that were last recorded before the range
         self._launches: list[schema.LaunchPlace] = []
         self._calls: list[schema.OrderingCall] = []
 
@@ -58,8 +59,11 @@ class _Order:
     def add(self, call: OrderingCall) -> None:
         if call.call == _CALL.forget:
             self._events.pop(call.event or 0, None)
+            self._before.discard(call.event or 0)
             return
-        if not self._launches:
+        if call.event is not None and call.call == _CALL.record:
+            (self._before.discard if self._launches else self._before.add)(call.event)
+        if not self._launches or call.event in self._before:
             return  # it orders nothing of the range
         # A launch on another device may wait, and so order, as anything may.
         kind = _CALL.unknown if call.call == _CALL.launch else call.call

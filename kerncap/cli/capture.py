@@ -34,6 +34,10 @@ from kerncap.format.contract import Backend, Memory, default
     help="A range: all launches inside one occurrence of --range, the first or number N, counted from 0.",
 )  # fmt: skip
 @click.option(
+    "--graph", metavar="N[:K]",
+    help="A range: all kernels in launch K (0) of CUDA graph N, as `kerncap list --by graph` numbers it.",
+)  # fmt: skip
+@click.option(
     "--dormant", is_flag=True, help="Start with nothing selected; choose launches with `kerncap arm`."
 )
 @click.option(
@@ -87,12 +91,14 @@ def command(as_json: bool, **given: Any) -> int:
 
 def _selection(given: dict[str, Any]) -> Any:
     """The selectors that `arm` shares, and those of a range."""
-    from kerncap.capture.options import parse_kernel_launch, parse_launches
+    from kerncap.capture.options import parse_graph, parse_kernel_launch, parse_launches
 
     chosen = selection_of(given)
     spans: dict[str, Any] = {"whole_range": given["whole_range"]}
     if given["launches"] is not None:
         spans["launches"] = parse_launches(given["launches"])
+    if given["graph"] is not None:
+        spans["graph"], spans["graph_skip"] = parse_graph(given["graph"])
     for which in ("from", "to"):
         if (text := given[f"{which}_kernel"]) is not None:
             spans[f"{which}_kernel"], spans[f"{which}_skip"] = parse_kernel_launch(text)

@@ -141,18 +141,13 @@ def capture_command(kernel: KernelSummary, result: CaptureResult, selectors: Seq
     ``selectors`` narrow that to some of its launches.
     """
     pattern = own_pattern(kernel, result)
-    return shlex.join(
-        [
-            "kerncap",
-            "capture",
-            "-k",
-            pattern,
-            *selectors,
-            *result.output_words,
-            "--",
-            *result.options.run.command,
-        ]
-    )
+    return range_command(result, ["-k", pattern, *selectors])
+
+
+def range_command(result: CaptureResult, selectors: Sequence[str]) -> str:
+    """A command line for a shell that captures what ``selectors`` choose of all kernels."""
+    words = ["kerncap", "capture", *selectors, *result.output_words, "--", *result.options.run.command]
+    return shlex.join(words)
 
 
 def own_pattern(kernel: KernelSummary, result: CaptureResult) -> str:

@@ -1,4 +1,4 @@
-"""`kerncap list --by range|stream|device|rank|configuration`: the same launches, split."""
+"""`kerncap list --by range|graph|stream|device|rank|configuration`: the same launches, split."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Literal
 from kerncap import log
 from kerncap.capture.listed import Row
 from kerncap.capture.outcome import CaptureResult
-from kerncap.report.capture_text import capture_command
+from kerncap.report.capture_text import capture_command, range_command
 from kerncap.report.listing_data import Figures, Listed, Times
 from kerncap.report.tables import table
 
-By = Literal["range", "stream", "device", "rank", "configuration"]
+By = Literal["range", "graph", "stream", "device", "rank", "configuration"]
 _INDENT = "  "
 # Other streams have handles that are new in each run: of several none can be chosen. The legacy default
 # stream has two handles, 0 and 1.
@@ -44,11 +44,14 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Group:
-    """``key`` are the names from the outermost; one, except for nested ranges."""
+    """``key`` are the names from the outermost; one, except for nested ranges. ``command`` captures the whole
+    group as a range of launches."""
 
     key: tuple[str, ...]
     times: Times
     leaves: tuple[Leaf, ...]
+    note: str = ""
+    command: str | None = None
 
 
 def groups(result: CaptureResult, figures: Figures, by: By) -> list[Group]:
@@ -76,14 +79,18 @@ def render_groups(found: Sequence[Group], figures: Figures, by: By, top: int) ->
         own = next((group for group in found if group.key == key), None)
         leaves = own.leaves[: top or None] if own is not None else []
         is_leaf = by == "configuration" and own is not None
-        if is_leaf:
-            commands.append(leaves[0].command)
+        is_whole = own is not None and own.command is not None
+        if own is not None and (is_leaf or is_whole):
+            label += own.note
+            commands.append(leaves[0].command if is_leaf else own.command)
         times = _sum(group.times for group in found if group.key[: len(key)] == key)
-        lines.append([_number(commands) if is_leaf else "", _INDENT * depth + label, *_cells(times, figures)])
+        number = _number(commands) if is_leaf or is_whole else ""
+        lines.append([number, _INDENT * depth + label, *_cells(times, figures)])
         for leaf in () if is_leaf else leaves:
-            commands.append(leaf.command)
+            if not is_whole:
+                commands.append(leaf.command)
             name = _INDENT * (depth + 1) + leaf.kernel.name
-            lines.append([_number(commands), name, *_cells(leaf.times, figures)])
+            lines.append(["" if is_whole else _number(commands), name, *_cells(leaf.times, figures)])
     text = table(["", by, "launches", "time", "share", "mean"], lines, right=[0, 2, 3, 4, 5])
     return text + "\nto capture it:\n" + numbered_commands(commands)
 
@@ -107,6 +114,7 @@ def group_documents(found: Sequence[Group], figures: Figures) -> list[dict[str, 
         {
             "name": list(group.key),
             **times_document(group.times),
+            "command": group.command,
             "share_of_device": group.times.time_ns / figures.device_ns if figures.device_ns else None,
             "kernels": [
                 {
@@ -135,6 +143,7 @@ def times_document(times: Times) -> dict[str, int | float | None]:
 
 _NOTHING = {
     "range": "(outside of all ranges)",
+    "graph": "(outside of all graphs)",
     "stream": "(no stream)",
     "device": "(the host)",
     "rank": "(no rank)",
@@ -164,6 +173,8 @@ def _key(row: Row, by: By, kernel: str) -> tuple[str, ...]:
     record = row.record
     if by == "range":
         return record.range or ("",)
+    if by == "graph":
+        return ("" if record.graph is None else f"graph {record.graph}",)
     if by == "stream":
         device = "" if record.device is None else f"device {record.device}, "
         stream = record.stream or ""
@@ -184,7 +195,13 @@ def _group(
         kernel = figures.kernels[number]
         leaves.append(Leaf(kernel, Times.of(rows), _command(kernel, rows, result, by)))
     leaves.sort(key=lambda leaf: (-leaf.times.time_ns, -leaf.times.launches))
-    return Group(key, _sum(leaf.times for leaf in leaves), tuple(leaves))
+    times = _sum(leaf.times for leaf in leaves)
+    graph = next(iter(inside.values()))[0].record.graph
+    if by != "graph" or graph is None:
+        return Group(key, times, tuple(leaves))
+    counted = result.listing.graphs[graph : graph + 1]
+    note = "".join(f", launched {'once' if times == 1 else f'{times:,} times'}" for times in counted)
+    return Group(key, times, tuple(leaves), note, range_command(result, ["--graph", str(graph)]))
 
 
 def _command(kernel: Listed, rows: Sequence[Row], result: CaptureResult, by: By) -> str | None:
@@ -212,6 +229,8 @@ def _selector(row: Row, by: By, is_native: bool) -> list[str] | None:
     record = row.record
     if by == "range":
         return ["--range", f"^{re.escape('/'.join(record.range))}$"]
+    if by == "graph":
+        return None if record.graph is None else ["--graph", str(record.graph)]
     if by == "rank":
         return None if row.rank is None else ["--rank", str(row.rank)]
     if by == "device" and record.device is not None:

@@ -88,9 +88,10 @@ bool wants_this(Engine& engine, const Launch& launch) {
     engine.selection.filter(kernel, word::filter::range);
     return false;
   }
-  uint64_t occurrence = launch.stopped != nullptr ? launch.stopped->occurrence : engine.occurrence_here();
-  if (!engine.selection.wants(launch, wanted.range, occurrence, &wanted.ordinal, &wanted.position))
+  if (!engine.selection.wants(launch, wanted.range, engine.occurrence_of(launch), &wanted.ordinal,
+                              &wanted.position))
     return false;
+  if (engine.conf().graph) wanted.choice.annotation = engine.annotation_of(launch);
   wanted.kernel = &kernel;
   return true;
 }
@@ -164,6 +165,47 @@ int run(const Launch& launch, Call call, void* context) noexcept {
   engine->overhead_ns.fetch_add(now_ns() - started - real.call_ns(), std::memory_order_relaxed);
   if (real.stop_after) engine->stop();
   return real.status();
+}
+
+GraphTurn graph_launched(int64_t* known) noexcept {
+  Engine* engine = kerncap::engine();
+  if (engine == nullptr) return {};
+  try {
+    return engine->selection.count_graph(known);
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+GraphWish graph_wish(const GraphTurn& turn) noexcept {
+  Engine* engine = kerncap::engine();
+  if (engine == nullptr || engine->conf().list_only) return GraphWish::nothing;
+  if (!engine->conf().graph) return GraphWish::kernels;
+  return engine->is_asked_for(turn) ? GraphWish::range : GraphWish::nothing;
+}
+
+void graph_ended(const GraphTurn& turn) noexcept {
+  Engine* engine = kerncap::engine();
+  if (engine == nullptr || !engine->is_asked_for(turn)) return;
+  KeepErrno keep;
+  QuietSignals quiet;
+  const bool is_done = engine->selection.end_graph();
+  if (is_done && engine->conf().stop) engine->stop();
+}
+
+bool asks_for_nodes() noexcept {
+  if (graph_choices.load(std::memory_order_relaxed) == 0) return false;
+  Engine* engine = kerncap::engine();
+  return engine != nullptr && engine->conf().graph.has_value();
+}
+
+void became_node(const Kernel& kernel, const void* node) noexcept {
+  Engine* engine = kerncap::engine();
+  try {
+    if (engine != nullptr) engine->became_node(kernel, node);
+  } catch (const std::bad_alloc&) {
+    // Captured without what the hook knows of it.
+  }
 }
 
 bool close_for_stops(const std::vector<Launch>& launches, Stopped* stopped, std::string* why) noexcept {

@@ -49,6 +49,17 @@ bool may_be_armed() noexcept;
 // status is returned. Must be called with no gate::Pass held.
 int run(const Launch& launch, Call call, void* context) noexcept;
 
+// A graph is launched: `known` is its number, once it has one.
+GraphTurn graph_launched(int64_t* known) noexcept;
+// What may be wanted of this launch: nothing, some kernels, or it is the range that was asked for (--graph),
+// until it ends.
+enum class GraphWish : uint8_t { nothing, kernels, range };
+GraphWish graph_wish(const GraphTurn& turn) noexcept;
+void graph_ended(const GraphTurn& turn) noexcept;
+// Whether it is to be told which node a launch became that the hook chose (choose_in_graph); and which.
+bool asks_for_nodes() noexcept;
+void became_node(const Kernel& kernel, const void* node) noexcept;
+
 // For launches in the midst of other work (Launch::stopped), of one context: closes the gate, has all that
 // was queued end, and makes ready what waits for an idle device; `stopped` learns of the calling thread.
 // False, with the reason: the gate is open.

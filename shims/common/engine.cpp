@@ -307,6 +307,11 @@ uint64_t Engine::occurrence_here() {
   return 0;
 }
 
+uint64_t Engine::occurrence_of(const Launch& launch) {
+  if (conf().graph) return is_asked_for(launch.turn) ? 1 : 0;
+  return launch.stopped != nullptr ? launch.stopped->occurrence : occurrence_here();
+}
+
 bool Engine::wants_range(const std::string& text) {
   std::lock_guard<std::mutex> lock(asking_);
   auto known = range_answers_.find(text);
@@ -377,6 +382,7 @@ bool Engine::is_owned(const Kernel& kernel) {
 }
 
 void Engine::own(const char* name) {
+  if (conf().graph) return;
   {
     std::lock_guard<std::mutex> lock(hook_);
     if (!owned_.insert(name).second) return;
@@ -385,6 +391,7 @@ void Engine::own(const char* name) {
 }
 
 bool Engine::take_choice(const Launch& launch, Choice* choice) {
+  if (conf().graph) return false;  // see became_node
   const std::string& name = launch.kernel->name;
   std::vector<Choice>& here = choices_here();
   for (size_t i = 0; i < here.size(); ++i) {
@@ -445,6 +452,25 @@ bool Engine::has_graph_choice(const Kernel& kernel) {
   return false;
 }
 
+void Engine::became_node(const Kernel& kernel, const void* node) {
+  std::lock_guard<std::mutex> lock(hook_);
+  for (size_t i = 0; i < graph_.size(); ++i) {
+    if (graph_[i].kernel != kernel.name) continue;
+    nodes_[node] = std::move(graph_[i]);
+    graph_.erase(graph_.begin() + static_cast<ptrdiff_t>(i));
+    capture::graph_choices.fetch_sub(1);
+    return;
+  }
+}
+
+std::string Engine::annotation_of(const Launch& launch) {
+  std::lock_guard<std::mutex> lock(hook_);
+  auto found = nodes_.find(launch.node);
+  // A handle may be another graph's by now.
+  return found != nodes_.end() && found->second.kernel == launch.kernel->name ? found->second.annotation
+                                                                              : std::string();
+}
+
 void Engine::set_types(uint64_t token, const std::string& types) {
   std::lock_guard<std::mutex> lock(hook_);
   types_[token] = types;
@@ -468,6 +494,7 @@ void Engine::reset_after_fork() {
   facts_.clear();
   programs_.clear();
   graph_.clear();
+  nodes_.clear();
   results_.clear();
   types_.clear();
   kept_.clear();  // closes our copies; the files are the parent's

@@ -87,6 +87,12 @@ class Engine {
   bool wants_range(ranges::Path range);
   // Of this thread's ranges: the number of the outermost within which launches are wanted; 0: none is.
   uint64_t occurrence_here();
+  // The same for a launch, or 1 if it is of the launched graph that was asked for.
+  uint64_t occurrence_of(const Launch& launch);
+  bool is_asked_for(const GraphTurn& turn) const {
+    return turn.graph >= 0 && static_cast<uint64_t>(turn.graph) == conf().graph &&
+           turn.launch == conf().graph_skip;
+  }
   // The first error that means a lost context: the last launches go down.
   void saw_fault(const std::string& error);
   void remember(Kept kept);  // --last
@@ -110,6 +116,9 @@ class Engine {
   void choose_in_graph(Choice choice);
   void forget_graph_choice(uint64_t token);
   bool has_graph_choice(const Kernel& kernel);
+  // With --graph, where the shim takes the hook's kernels too: what the hook knows of a node.
+  void became_node(const Kernel& kernel, const void* node);
+  std::string annotation_of(const Launch& launch);
   void set_types(uint64_t token, const std::string& types);
   std::string types_of(uint64_t token);
 
@@ -130,6 +139,7 @@ class Engine {
   std::mutex hook_;  // the members below
   std::set<std::string> owned_;
   std::vector<Choice> graph_;
+  std::map<const void*, Choice> nodes_;
   std::map<uint64_t, Result> results_;
   std::map<uint64_t, std::string> types_;
   std::mutex last_;

@@ -80,6 +80,13 @@ struct Dispatch {
 
 class Stopped;  // device.h
 
+// A launch of a graph: the graph's place in the order of first launches, and how often it was launched
+// before.
+struct GraphTurn {
+  int64_t graph = -1;  // -1: no graph
+  uint64_t launch = 0;
+};
+
 // One launch as the target asked for it. Lives on the launching thread's stack.
 struct Launch {
   Kernel* kernel = nullptr;
@@ -93,6 +100,9 @@ struct Launch {
   int device = 0;
   std::vector<uint8_t> parameters;  // `parameter_bytes`, each value at its offset
   Stopped* stopped = nullptr;       // in the midst of which it is made
+  GraphTurn turn;                   // of the graph that it is a node of
+  const void* node = nullptr;       // the vendor's handle of that node
+  uint64_t branch = 0;              // its number in the graph, where that orders a range
   std::string route;                // "cuLaunchKernel", "cuGraphLaunch node 3", … for messages and the record
 };
 

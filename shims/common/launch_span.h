@@ -13,17 +13,19 @@ class LaunchSpan {
   static constexpr int64_t before = -1, behind = -2;
 
   // Counts a launch: its position, or why it is in no range. `starts`, `ends`: its kernel has such a name;
-  // `occurrence`: a number for the NVTX range that it is in.
+  // `occurrence`: a number for the NVTX range, or the launch of a graph, that it is in; 0: none.
   int64_t count(const Conf& conf, bool starts, bool ends, uint64_t occurrence) {
     if (is_over_) return behind;
     const uint64_t position = next_++;
-    if (conf.whole_range) return count_within(*conf.whole_range, occurrence, position);
+    if (conf.whole_range || conf.graph)
+      return count_within(conf.whole_range.value_or(0), occurrence, position);
     if (!(conf.launches ? position >= conf.launches->first : has_begun(conf, starts))) return before;
     bool last = conf.launches ? position + 1 >= conf.launches->second : ends && to_++ >= conf.to_skip;
     is_over_ = last || ++taken_ >= most;
     return static_cast<int64_t>(position);
   }
   bool is_over() const { return is_over_; }
+  void end() { is_over_ = true; }
 
  private:
   static constexpr uint64_t most = 1024;  // kerncap/format/schema.py has the same limit

@@ -54,7 +54,7 @@ bool Rows::Key::operator==(const Key& other) const noexcept {
 }
 
 size_t Rows::Hash::operator()(const Key& key) const noexcept {
-  static_assert(sizeof(Key) == 64, "no padding, whose bytes could differ");
+  static_assert(sizeof(Key) == 72, "no padding, whose bytes could differ");
   return static_cast<size_t>(hash64(reinterpret_cast<const uint8_t*>(&key), sizeof key));
 }
 
@@ -92,6 +92,7 @@ RowNumber Rows::count(const void* owner, const Launch& launch, ranges::Path rang
   key.shared_bytes = launch.shared_bytes;
   key.range = range;
   key.device = launch.device;
+  key.graph = launch.turn.graph;
   RowNumber number = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -103,10 +104,9 @@ RowNumber Rows::count(const void* owner, const Launch& launch, ranges::Path rang
     }
   }
   // Asked once for a row, with no lock held. A graph's kernels may run on streams of its own.
-  bool is_graph = launch.route.compare(0, 13, "cuGraphLaunch") == 0;
   uint64_t stream =
       device()->profiler_stream(launch);  // also what starts a profiler, before the first launch
-  if (is_graph) stream = 0;
+  if (launch.turn.graph >= 0) stream = 0;
   std::lock_guard<std::mutex> lock(mutex_);
   number = add_row(key, launch.kernel, stream);
   note_launch(number);
@@ -197,6 +197,7 @@ void Rows::write_row(const Row& row, json::Writer& json) {
     json.key(key::range).begin_array();
     for (const std::string& name : ranges::names_of(row_key.range)) json.value(name);
     json.end().field(key::route, *texts_[row_key.route]);
+    if (row_key.graph >= 0) json.field(key::graph, row_key.graph);
   }
   json.field(key::launches, row.launches);
   row.times.write(json);

@@ -63,6 +63,7 @@ class Rows {
     uint32_t shared_bytes, range, config, route;
     int32_t device;
     uint32_t rest;
+    int64_t graph;
     bool operator==(const Key& other) const noexcept;
   };
   struct Hash {

@@ -11,6 +11,7 @@ namespace kerncap {
 namespace {
 
 constexpr unsigned max_failures = 16;  // of one kernel, before it is left alone
+constexpr size_t max_graphs = 1024;    // in COUNTS
 
 Term triple(const Dim3& dim) {
   return Term::of(std::vector<Term>{Term::of(static_cast<int64_t>(dim.x)),
@@ -171,6 +172,21 @@ int64_t Selection::count_launch(bool starts, bool ends, uint64_t occurrence) {
 bool Selection::is_range_counted() {
   std::lock_guard<std::mutex> lock(mutex_);
   return conf_->is_span() && span_.is_over();
+}
+
+GraphTurn Selection::count_graph(int64_t* known) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (*known < 0) {
+    graphs_.push_back(0);
+    *known = static_cast<int64_t>(graphs_.size()) - 1;
+  }
+  return {*known, graphs_[static_cast<size_t>(*known)]++};
+}
+
+bool Selection::end_graph() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  span_.end();
+  return range_done();
 }
 
 const char* Selection::refuses_by_default(Counters& counters) {
@@ -351,6 +367,9 @@ json::Writer Selection::counts(uint64_t overhead_ns, const char* clock, const st
     json.end();
   }
   json.end().field(key::overhead_ns, overhead_ns).field(key::launches, total);
+  json.key(key::graphs).begin_array();
+  for (size_t i = 0; i < std::min(graphs_.size(), max_graphs); ++i) json.value(graphs_[i]);
+  json.end();
   if (conf_->list_only) {
     json.field(key::clock, clock).text_or_null(key::clock_reason, clock_reason);
   }
@@ -378,6 +397,7 @@ void Selection::reset_after_fork() {
   by_name_.clear();
   by_kernel_.clear();
   span_ = LaunchSpan();
+  graphs_.clear();
   disarmed_ = false;
   kept_kernels_ = kept_bytes_ = 0;
   reserved_ = 0;

@@ -70,6 +70,9 @@ class Selection {
   // A launch of the hook's: its position, see LaunchSpan.
   int64_t count_launch(bool starts, bool ends, uint64_t occurrence);
   bool is_range_counted();
+  GraphTurn count_graph(int64_t* known);
+  // The launch of a graph that is the range. True when nothing more is wanted of this process.
+  bool end_graph();
   // With list_only: counted under its row, which is given.
   RowNumber listed(const Launch& launch, ranges::Path range, const std::string& config);
   bool needs_stack(Kernel& kernel);
@@ -112,6 +115,7 @@ class Selection {
   std::unordered_map<const Kernel*, Counters*> by_kernel_;
   std::map<std::string, std::unique_ptr<Counters>> by_name_;
   LaunchSpan span_;
+  std::vector<uint64_t> graphs_;  // launches of each
   bool disarmed_ = false;
   uint64_t kept_kernels_ = 0, kept_bytes_ = 0;
   unsigned reserved_ = 0;

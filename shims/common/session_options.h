@@ -43,7 +43,7 @@ struct Conf {
     return !launch && !by_default && !per_config && !last && !is_span() && !trace_native;
   }
   // Whether a range of launches was asked for.
-  bool is_span() const { return launches || from_kernel || whole_range; }
+  bool is_span() const { return launches || from_kernel || whole_range || graph; }
   const char* condition() const;  // as records name it; null for none
   bool wants_rank(int64_t rank) const;
   bool wants_shim(const char* name) const;

@@ -42,7 +42,7 @@ class CudaDevice : public Device {
   bool heap_in_use() override;
   std::string stream_text(void* stream) override;
   void write_order(json::Writer& json, const Launch& launch, bool is_last) noexcept override {
-    stream_order::write(json, static_cast<CUstream>(launch.stream), is_last);
+    stream_order::write(json, launch, is_last);
   }
   std::vector<Allocation> globals(const Launch& launch, const std::vector<std::string>& names) override;
   bool is_readable(const Allocation& allocation) override;

@@ -12,10 +12,12 @@
 #include "common/gate.h"
 #include "common/glibc_floor.h"
 #include "cuda/driver.h"
+#include "cuda/graph_order.h"
 #include "cuda/graph_parts.h"
 #include "cuda/graph_stops.h"
 #include "cuda/graphs.h"
 #include "cuda/registry.h"
+#include "cuda/stream_order.h"
 
 namespace kerncap::cuda {
 namespace {
@@ -43,17 +45,25 @@ bool may_be_wanted(const std::vector<GraphNode>& nodes) noexcept {
 // One launch of a graph by the target: its kernels are counted, each wanted one is taken alone.
 class TargetLaunch {
  public:
-  TargetLaunch(const GraphLaunch& launch, const GraphExec& exec) noexcept : launch_(launch), exec_(exec) {}
+  TargetLaunch(const GraphLaunch& launch, const GraphExec& exec, bool is_range) noexcept
+      : launch_(launch), exec_(exec), order_(launch, is_range) {}
 
-  // --list: every kernel of the graph counts, those of the Triton hook too: it doesn't see this launch.
-  void list() { list(exec_.nodes, {}); }
+  // Every kernel of the graph counts, in a list those of the Triton hook too: it doesn't see this launch.
+  void count() noexcept try { count(exec_.nodes, {}); } catch (const std::bad_alloc&) {
+    // Counted in part.
+  }
 
   CUresult run() noexcept {
     try {
-      visit(exec_.nodes, {});
+      const GraphOrder::Level level = order_.enter(exec_.nodes);
+      visit(exec_.nodes, {}, level);
+      order_.leave(level, 0);
     } catch (const std::bad_alloc&) {
       // What was not looked at yet is a part of the rest.
+      stream_order::noted(CUDA_SUCCESS, stream_order::Call::unknown, launch_.stream, launch_.per_thread);
     }
+    if (!order_.is_recorded())
+      stream_order::noted(CUDA_SUCCESS, stream_order::Call::unknown, launch_.stream, launch_.per_thread);
     if (parts_ == nullptr || !parts_->has_begun()) {
       parts_.reset();
       gate::Pass pass;
@@ -64,11 +74,11 @@ class TargetLaunch {
 
  private:
   // `path` leads to the child graph that these are the nodes of: "4.".
-  void list(const std::vector<GraphNode>& nodes, const std::string& path) {
+  void count(const std::vector<GraphNode>& nodes, const std::string& path) {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const GraphNode& node = nodes[i];
       if (!node.enabled) continue;
-      if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) list(node.inner, path + std::to_string(i) + ".");
+      if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) count(node.inner, path + std::to_string(i) + ".");
       Kernel* kernel = node.launch.kernel;
       if (kernel == nullptr) continue;
       capture::note(*kernel, node.launch.grid, node.launch.block, launch_.stream);
@@ -78,35 +88,46 @@ class TargetLaunch {
     }
   }
 
-  void visit(const std::vector<GraphNode>& nodes, const std::string& path) {
+  void visit(const std::vector<GraphNode>& nodes, const std::string& path, const GraphOrder::Level& level) {
     for (size_t i = 0; i < nodes.size() && result_ == CUDA_SUCCESS; ++i) {
       const GraphNode& node = nodes[i];
+      const uint64_t branch = order_.begin_node(level, nodes, i);
+      bool is_known = true;
       if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) {
-        visit(node.inner, path + std::to_string(i) + ".");
-        continue;
+        const uint64_t entry = branch;
+        order_.end_node(entry, true);
+        const GraphOrder::Level inside = order_.enter(node.inner, entry);
+        visit(node.inner, path + std::to_string(i) + ".", inside);
+        order_.leave(inside, branch);
+      } else {
+        is_known = take(node, leaf_++, path + std::to_string(i), branch) || !node.enabled ||
+                   (can_be_disabled(node.type) && node.type != CU_GRAPH_NODE_TYPE_KERNEL);
       }
-      visit(node, leaf_++, path, i);
+      order_.end_node(branch, is_known);
     }
   }
 
-  void visit(const GraphNode& node, size_t leaf, const std::string& path, size_t number) {
+  // Whether it was a kernel that is captured.
+  bool take(const GraphNode& node, size_t leaf, const std::string& number, uint64_t branch) {
     Kernel* kernel = node.launch.kernel;
-    if (kernel == nullptr || !node.enabled) return;
+    if (kernel == nullptr || !node.enabled) return false;
     capture::note(*kernel, node.launch.grid, node.launch.block, launch_.stream);
-    if (!capture::look(*kernel)) return;
-    Launch launch = launch_.describe(node, path + std::to_string(number));
-    if (!capture::wants(launch)) return;
+    if (!capture::look(*kernel)) return false;
+    Launch launch = launch_.describe(node, number);
+    launch.branch = branch;
+    if (!capture::wants(launch)) return false;
     std::string reason;
     if (!can_take(node, &reason) || !parts_->prepare(leaf, &reason)) {
       capture::refuse(kernel, reason.c_str());
-      return;
+      return false;
     }
     result_ = parts_->run_before();
-    if (result_ != CUDA_SUCCESS) return;
+    if (result_ != CUDA_SUCCESS) return false;
     auto call = [](void* parts) noexcept -> int {
       return static_cast<int>(static_cast<Parts*>(parts)->run_leaf());
     };
     result_ = static_cast<CUresult>(capture::run(launch, call, parts_.get()));
+    return true;
   }
 
   bool can_take(const GraphNode& node, std::string* reason) {
@@ -125,10 +146,16 @@ class TargetLaunch {
 
   GraphLaunch launch_;
   const GraphExec& exec_;
+  const GraphOrder order_;
   size_t leaf_ = 0;
   std::unique_ptr<Parts> parts_;
   CUresult result_ = CUDA_SUCCESS;
 };
+
+// Its kernels may wait for anything.
+CUresult of_any_order(const GraphLaunch& launch, CUresult result) noexcept {
+  return stream_order::noted(result, stream_order::Call::unknown, launch.stream, launch.per_thread);
+}
 
 void add_memory(const std::vector<GraphNode>& nodes, std::vector<GraphMemory>* changes) {
   for (const GraphNode& node : nodes) {
@@ -240,22 +267,28 @@ CUgraph forget_exec(CUgraphExec exec) noexcept {
 CUresult launch_graph(CUgraphExec handle, CUstream stream, bool per_thread) noexcept {
   if (stopped_graphs.load(std::memory_order_relaxed) != 0) keep_order(nullptr);
   const CUcontext context = context_of(stream, per_thread);
-  const GraphLaunch launch = {handle, stream, per_thread, context, std::max(0, device_of(context))};
+  GraphLaunch launch = {handle, stream, per_thread, context, std::max(0, device_of(context)), {}};
   std::shared_ptr<GraphExec> exec = exec_of(handle);
   // Launched into a capture it becomes a child graph of the next one.
   if (exec == nullptr || captures_now(stream, per_thread)) {
     gate::Pass pass;
-    return launch_exec(launch);
+    return of_any_order(launch, launch_exec(launch));
   }
-  TargetLaunch target(launch, *exec);
-  if (!capture::lists_only()) return exec->has_stops ? launch_with_stops(launch, *exec) : target.run();
-  try {
-    target.list();
-  } catch (const std::bad_alloc&) {
-    // Counted in part.
+  launch.turn = capture::graph_launched(&exec->number);
+  const capture::GraphWish wish = capture::graph_wish(launch.turn);
+  if (wish != capture::GraphWish::nothing && exec->has_stops)
+    return of_any_order(launch, launch_with_stops(launch, *exec));
+  TargetLaunch target(launch, *exec, wish == capture::GraphWish::range);
+  if (wish == capture::GraphWish::nothing) {
+    target.count();
+    return of_any_order(launch, launch_whole(launch, *exec));
   }
-  gate::Pass pass;
-  return launch_exec(launch);
+  const CUresult result = target.run();
+  if (wish == capture::GraphWish::range) {
+    stream_order::end();
+    capture::graph_ended(launch.turn);
+  }
+  return result;
 }
 
 namespace detail {

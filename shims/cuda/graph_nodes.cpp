@@ -201,10 +201,15 @@ bool read_nodes(CUgraph graph, std::vector<GraphNode>* nodes, int depth) {
   nodes->clear();
   const std::vector<size_t> order = ordered(count, edges);
   const std::vector<bool> is_alone = alone(order, edges);
+  std::vector<std::vector<size_t>> after(count);
+  std::vector<size_t> place(count);
+  for (size_t at = 0; at < order.size(); ++at) place[order[at]] = at;
+  for (const Edge& edge : edges) after[edge.to].push_back(place[edge.from]);
   for (size_t at : order) {
     GraphNode node;
     node.handle = handles[at];
     node.is_alone = is_alone[nodes->size()];
+    node.after = std::move(after[at]);
     if (real->cuGraphNodeGetType(node.handle, &node.type) != CUDA_SUCCESS) return false;
     if (node.type == CU_GRAPH_NODE_TYPE_KERNEL && !get_parameters(*real, &node)) return false;
     if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) {

@@ -228,12 +228,26 @@ Launch GraphLaunch::describe(const GraphNode& node, const std::string& number) c
   int own = device_of(static_cast<CUcontext>(launch.context));
   launch.device = own >= 0 ? own : device;
   launch.route = "cuGraphLaunch node " + number;
+  launch.turn = turn;
+  launch.node = node.handle;
   return launch;
 }
 
 CUresult launch_exec(const GraphLaunch& launch) noexcept {
   return launch.per_thread ? driver()->cuGraphLaunch_ptsz(launch.exec, launch.stream)
                            : driver()->cuGraphLaunch(launch.exec, launch.stream);
+}
+
+CUresult launch_whole(const GraphLaunch& launch, const GraphExec& exec) noexcept {
+  gate::Pass pass;
+  const CUresult result = launch_exec(launch);
+  if (result != CUDA_SUCCESS) return result;
+  try {
+    note_memory(memory_of(exec.nodes));
+  } catch (const std::bad_alloc&) {
+    // What reaches it is not captured, then.
+  }
+  return result;
 }
 
 }  // namespace kerncap::cuda

@@ -16,10 +16,13 @@ struct GraphLaunch {
   bool per_thread = false;  // `_ptsz`: a null stream is the thread's own
   CUcontext context = nullptr;
   int device = 0;
+  GraphTurn turn;
 
   // A kernel node of it as a launch; `number` is the node's.
   Launch describe(const GraphNode& node, const std::string& number) const;
-  GraphLaunch of(CUgraphExec part) const noexcept { return {part, stream, per_thread, context, device}; }
+  GraphLaunch of(CUgraphExec part) const noexcept {
+    return {part, stream, per_thread, context, device, turn};
+  }
 };
 
 class Parts {
@@ -46,6 +49,8 @@ std::unique_ptr<Parts> disabling_parts(const GraphLaunch& launch, const GraphExe
 std::unique_ptr<Parts> copied_parts(const GraphLaunch& launch, const GraphExec& exec);
 
 CUresult launch_exec(const GraphLaunch& launch) noexcept;
+// As the target does, and notes the memory that it leaves.
+CUresult launch_whole(const GraphLaunch& launch, const GraphExec& exec) noexcept;
 
 }  // namespace kerncap::cuda
 

@@ -91,6 +91,7 @@ class StoppedLaunch {
           capture::refuse(stop.node.launch.kernel, "its graph had not come to it when the program ended");
     }
     stops.open_gate();
+    capture::graph_ended(launch_.turn);
   }
 
   void run_stop(const Stop& stop) noexcept {
@@ -219,18 +220,6 @@ class Finder {
   std::vector<uint64_t> handles_;  // of its conditional nodes
 };
 
-CUresult launch_whole(const GraphLaunch& launch, const GraphExec& exec) noexcept {
-  gate::Pass pass;
-  const CUresult result = launch_exec(launch);
-  if (result != CUDA_SUCCESS) return result;
-  try {
-    note_memory(memory_of(exec.nodes));
-  } catch (const std::bad_alloc&) {
-    // What reaches it is not captured, then.
-  }
-  return result;
-}
-
 // One that was let go may not have ended; the one before has, though its thread may not know yet.
 bool is_only_one(std::string* why) noexcept {
   const uint64_t deadline = now_ns() + second_ns;
@@ -257,7 +246,10 @@ CUresult launch_with_stops(const GraphLaunch& launch, const GraphExec& exec) noe
     stopped = std::make_unique<StoppedLaunch>(launch);
     Finder finder(launch, exec, &stopped->stops);
     finder.find();
-    if (stopped->stops.all().empty()) return launch_whole(launch, exec);
+    if (stopped->stops.all().empty()) {
+      capture::graph_ended(launch.turn);
+      return launch_whole(launch, exec);
+    }
     std::string why;
     bool is_ready = finder.close_gate(&why) && is_only_one(&why) && stopped->stops.prepare(exec, &why);
     if (is_ready && !stopped->start_thread()) {
@@ -268,6 +260,7 @@ CUresult launch_with_stops(const GraphLaunch& launch, const GraphExec& exec) noe
       stopped->stops.restore();
       gate::open();
       finder.refuse_all(why);
+      capture::graph_ended(launch.turn);
       return launch_whole(launch, exec);
     }
   } catch (const std::bad_alloc&) {

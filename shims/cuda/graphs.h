@@ -33,6 +33,7 @@ struct GraphNode {
   Launch launch;                  // of a kernel node; no stream and context yet
   const char* trouble = nullptr;  // why `launch` is not whole
   Callee callee;                  // as a kernel node's parameters name it
+  std::vector<size_t> after;      // the nodes of its graph that it depends on, by their places
   bool is_alone = false;  // each other node of its graph, and of those around it, is before or behind it
   Allocation memory;      // what a memory node allocates; its base, of one that frees
   uint64_t condition_handle = 0;
@@ -48,6 +49,7 @@ struct GraphExec {
   std::vector<GraphNode> nodes;
   bool has_stops = false;  // launched as a whole: it has memory or conditional nodes
   std::string refusal;     // why none of its nodes can run alone
+  int64_t number = -1;     // in the order of first launches; -1: not launched yet
 };
 
 // The nodes of a graph, its dependencies before each. False: the driver did not tell.

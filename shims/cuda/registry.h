@@ -87,6 +87,8 @@ void end_stream_capture(CUstream stream, bool per_thread) noexcept;
 
 // Whether this stream captures now (also one that an event drew into another stream's capture).
 bool captures_now(CUstream stream, bool per_thread) noexcept;
+// The node that a capturing stream's last call became; null if that is not known.
+CUgraphNode captured_last(CUstream stream, bool per_thread) noexcept;
 
 // Registers what fork.cpp does around a fork; once, when the process turns out to be under capture.
 void watch_fork() noexcept;

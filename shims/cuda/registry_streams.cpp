@@ -163,6 +163,19 @@ bool captures_now(CUstream stream, bool per_thread) noexcept {
   return ask != nullptr && ask(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+CUgraphNode captured_last(CUstream stream, bool per_thread) noexcept {
+  const Driver* real = driver();
+  auto ask = real->cuStreamGetCaptureInfo_v2;
+  if (ask == nullptr) return nullptr;
+  gate::Own own;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUgraphNode* nodes = nullptr;
+  size_t count = 0;
+  if (per_thread && stream == nullptr) stream = CU_STREAM_PER_THREAD;
+  if (ask(stream, &status, nullptr, nullptr, &nodes, &count) != CUDA_SUCCESS || count != 1) return nullptr;
+  return nodes[0];
+}
+
 int current_device() noexcept {
   CUcontext context = current_context();
   int device = context == nullptr ? -1 : device_of(context);

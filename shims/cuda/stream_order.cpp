@@ -108,17 +108,45 @@ void note(Call call, CUevent event) noexcept {
   add(on_thread(call, event));
 }
 
-// What a stream captures runs when its graph is launched.
 void note(Call call, CUstream stream, bool per_thread, CUevent event) noexcept {
+  note(call, stream, per_thread, reinterpret_cast<uint64_t>(event));
+}
+
+// What a stream captures runs when its graph is launched.
+void note(Call call, CUstream stream, bool per_thread, uint64_t event) noexcept {
   if (captures_now(stream, per_thread)) return;
-  Noted noted = on_thread(call, event);
+  Noted noted = on_thread(call, nullptr);
+  noted.event = event;
   describe(handle_of(stream, per_thread), &noted);
   add(noted);
 }
 
-void write(json::Writer& json, CUstream stream, bool is_last) noexcept {
+void note_branch(Call call, uint64_t branch, CUcontext context, uint64_t event) noexcept {
+  Noted noted = on_thread(call, nullptr);
+  noted.stream = branch;
+  noted.context = reinterpret_cast<uint64_t>(context);
+  noted.event = event;
+  noted.kind = word::stream_kind::non_blocking;
+  add(noted);
+}
+
+void begin() noexcept {
   recording.store(true);
-  note(Call::launch, stream, false);
+}
+
+void end() noexcept {
+  Log& all = log();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  all.is_over = true;
+  recording.store(false);
+}
+
+void write(json::Writer& json, const Launch& launch, bool is_last) noexcept {
+  recording.store(true);
+  if (launch.branch != 0)
+    note_branch(Call::launch, launch.branch, static_cast<CUcontext>(launch.context), 0);
+  else
+    note(Call::launch, static_cast<CUstream>(launch.stream), false);
   Log& all = log();
   std::lock_guard<std::mutex> lock(all.mutex);
   all.is_over = all.is_over || is_last;

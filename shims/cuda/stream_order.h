@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "common/json.h"
+#include "common/launch.h"
 #include "cuda/cuda_api.h"
 
 namespace kerncap::cuda::stream_order {
@@ -28,10 +29,16 @@ extern std::atomic<bool> recording;
 // After a call that succeeded. A null stream is the default one, the thread's own with `per_thread`.
 void note(Call call, CUevent event = nullptr) noexcept;
 void note(Call call, CUstream stream, bool per_thread, CUevent event = nullptr) noexcept;
+// Of a graph (graph_order.h): `event`, and the stream that a node has in it, are numbers of ours.
+void note(Call call, CUstream stream, bool per_thread, uint64_t event) noexcept;
+void note_branch(Call call, uint64_t branch, CUcontext context, uint64_t event) noexcept;
 
 // A launch of the range is next: what came since the one before it, and the launch itself. The first begins
 // to record, the last ends it.
-void write(json::Writer& json, CUstream stream, bool is_last) noexcept;
+void write(json::Writer& json, const Launch& launch, bool is_last) noexcept;
+// The same for a graph that is the range.
+void begin() noexcept;
+void end() noexcept;
 
 void lock() noexcept;
 void unlock() noexcept;

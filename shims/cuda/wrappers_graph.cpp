@@ -10,7 +10,6 @@
 #include "cuda/graphs.h"
 #include "cuda/interpose.h"
 #include "cuda/registry.h"
-#include "cuda/stream_order.h"
 
 namespace kerncap::cuda {
 namespace {
@@ -90,9 +89,9 @@ CUresult added(CUresult result, const CUgraphNode* node, const CUgraphNodeParams
 }
 #endif
 
-CUresult launched(CUresult result, CUstream stream, bool per_thread) noexcept {
+CUresult launched(CUresult result) noexcept {
   capture::after_call(result);
-  return stream_order::noted(result, stream_order::Call::unknown, stream, per_thread);
+  return result;
 }
 
 }  // namespace
@@ -263,11 +262,11 @@ CUresult wrap::cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
 }
 
 CUresult wrap::cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) noexcept {
-  return launched(launch_graph(hGraph, hStream, false), hStream, false);
+  return launched(launch_graph(hGraph, hStream, false));
 }
 
 CUresult wrap::cuGraphLaunch_ptsz(CUgraphExec hGraph, CUstream hStream) noexcept {
-  return launched(launch_graph(hGraph, hStream, true), hStream, true);
+  return launched(launch_graph(hGraph, hStream, true));
 }
 
 }  // namespace kerncap::cuda

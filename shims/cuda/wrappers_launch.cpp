@@ -104,9 +104,15 @@ __attribute__((noinline)) CUresult watched(const Request& request, Kernel* kerne
 template <typename Call>
 CUresult launch(const Request& request, Call&& call) noexcept {
   Kernel* kernel = kernel_of(request.function);
+  if (kernel == nullptr) return passed(request, kernel, call);
   // What a stream captures runs when its graph is launched, and counts there.
-  if (kernel == nullptr || captures_now(request.stream, request.per_thread))
-    return passed(request, kernel, call);
+  if (captures_now(request.stream, request.per_thread)) {
+    const CUresult result = passed(request, kernel, call);
+    if (result == CUDA_SUCCESS && capture::asks_for_nodes())
+      if (const void* node = captured_last(request.stream, request.per_thread))
+        capture::became_node(*kernel, node);
+    return result;
+  }
   if (stopped_graphs.load(std::memory_order_relaxed) != 0) keep_order(kernel);
   capture::note(*kernel, request.grid, request.block, request.stream);
   CUresult result = capture::look(*kernel) ? watched(request, kernel, call) : passed(request, kernel, call);

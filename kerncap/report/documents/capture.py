@@ -121,6 +121,7 @@ class ListedRow(Part, frozen=True, kw_only=True):
     device: int | None
     range: Annotated[Names, says("Open NVTX ranges, outermost first.")]
     route: str | None
+    graph: Annotated[int | None, says("Number of the CUDA graph, in the order of first launches.")]
     time_ns: Nanoseconds
     timed: Annotated[Count, says("Number of launches in time_ns.")]
     min_ns: int | None
@@ -174,9 +175,12 @@ class GroupedKernel(ListedTimes, frozen=True, kw_only=True):
 
 
 class ListedGroup(ListedTimes, frozen=True, kw_only=True):
-    """Launches directly in one range, stream, device, rank or configuration."""
+    """Launches directly in one range, graph, stream, device, rank or configuration."""
 
     name: Annotated[Names, says("Ranges, outermost first; for a configuration, the kernel's name first.")]
+    command: Annotated[
+        str | None, says("For a graph: shell command that captures one launch of it as a range.")
+    ]
     share_of_device: float | None
     kernels: tuple[GroupedKernel, ...]
 
@@ -194,7 +198,7 @@ class ListDocument(Document, frozen=True, kw_only=True):
 
     kernels: tuple[ListedKernel, ...]
     kernel_count: Annotated[Count, says("Number of all kernels, regardless of --top.")]
-    by: Literal["range", "stream", "device", "rank", "configuration"] | None
+    by: Literal["range", "graph", "stream", "device", "rank", "configuration"] | None
     groups: Annotated[tuple[ListedGroup, ...], says("With --by: groups, largest first.")]
     wall_ns: Annotated[Nanoseconds, says("Wall time of the program in nanoseconds.")]
     program_ns: Annotated[

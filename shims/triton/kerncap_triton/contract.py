@@ -93,6 +93,7 @@ class key:
     generation = "generation"
     globals = "globals"
     graph = "graph"
+    graphs = "graphs"
     grid = "grid"
     grid_source = "grid_source"
     group_bytes = "group_bytes"
@@ -401,6 +402,8 @@ class default:
     to_kernel: Optional[str] = None
     to_skip: int = 0
     whole_range: Optional[int] = None
+    graph: Optional[int] = None
+    graph_skip: int = 0
     per_config: bool = False
     where: Optional[List[List[Any]]] = None
     range: Optional[str] = None
@@ -429,7 +432,7 @@ class Options(default):
 
 
 _GROUPS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
-    ("selection", ("kernel", "launch", "launches", "from_kernel", "from_skip", "to_kernel", "to_skip", "whole_range", "per_config", "where", "range", "ranks", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
+    ("selection", ("kernel", "launch", "launches", "from_kernel", "from_skip", "to_kernel", "to_skip", "whole_range", "graph", "graph_skip", "per_config", "where", "range", "ranks", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
     ("keep", ("memory", "max_size", "no_values",)),
     ("session", ("version", "token", "socket", "backend", "list_only", "trace", "trace_native", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
 )

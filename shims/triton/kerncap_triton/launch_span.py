@@ -22,6 +22,7 @@ class LaunchSpan:
         self._to = re.compile(options.to_kernel) if options.to_kernel else None
         self._from_skip, self._to_skip = options.from_skip, options.to_skip
         self._whole = options.whole_range
+        self._is_graph = options.graph is not None
         self._range = re.compile(options.range) if options.range else None
         self._occurrence = self._occurrences = 0
         self._next = self._taken = 0
@@ -34,6 +35,8 @@ class LaunchSpan:
         occurrence = 0
         if self._whole is not None and self._range is not None:
             occurrence = nvtx_ranges.occurrence(self._range)
+        if self._is_graph:
+            return BEFORE  # launched outside of all graphs; the shim takes those inside
         if shim is None:
             return self._count(starts, ends, occurrence)
         position: int = shim.count_launch(starts, ends, occurrence)
@@ -78,8 +81,8 @@ class LaunchSpan:
 
 def asked_for(options: Options) -> Optional[LaunchSpan]:
     """The range of launches of a session's options, if there is one."""
-    asked = options.launches or options.from_kernel or options.whole_range is not None
-    return LaunchSpan(options) if asked else None
+    spans = (options.launches, options.from_kernel, options.whole_range, options.graph)
+    return LaunchSpan(options) if any(span is not None for span in spans) else None
 
 
 def _found(pattern: Optional[Any], kernel: Kernel) -> bool:

@@ -191,7 +191,7 @@ def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bi
         call = call or bind(counters.kernel)
         config = call.config_key()
     position: Optional[int] = None
-    if selection.span is not None:
+    if selection.span is not None and not _is_for_graph(session):
         position = _position(session, counters, selection.span)
         if position is None:
             return None
@@ -210,6 +210,11 @@ def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bi
     if watch is not None:
         watch.position = position
     return watch
+
+
+def _is_for_graph(session: Session) -> bool:
+    """With --graph: whether the launch becomes a node, of which the shim is to know what the hook knows."""
+    return session.options.graph is not None and cuda.is_capturing()
 
 
 def _position(session: Session, counters: Counters, span: LaunchSpan) -> Optional[int]:

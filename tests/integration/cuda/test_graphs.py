@@ -6,6 +6,8 @@ import struct
 
 import pytest
 
+from kerncap.api.range_order import Facts, ordered, stream_names
+from kerncap.format import LaunchRange
 from tests.integration.cuda.conftest import Bench, opened
 from tests.parameters import first_of
 
@@ -96,6 +98,52 @@ def test_a_kernel_that_no_graph_can_be_stopped_at(bench: Bench, how: str, kernel
     captured = bench.capture("-k", kernel, client=("graphs", how), expect=0)
     assert captured.done.status == 1
     assert reason in captured.reason, captured.reason
+
+
+@pytest.mark.parametrize(
+    ("how", "nodes"),
+    [("nested", ["1", "2.1.0", "2.1.1", "2.3", "5"]), ("memory", ["1", "2", "3"]), ("explicit", ["1", "4"])],
+)
+def test_a_launch_of_a_graph_is_a_range(bench: Bench, how: str, nodes: list[str]) -> None:
+    """The second launch, by the number that `list` gives its graph."""
+    listed = bench("list", "--json", "--by", "graph", "--", bench.rig.client("graphs"), how).document
+    (group,) = listed["groups"]
+    assert group["name"] == ["graph 0"] and group["launches"] == 2 * len(nodes)
+    assert group["command"].startswith("kerncap capture --graph 0 -- ")
+    captured = bench.capture("--graph", "0:1", client=("graphs", how), self_check=True)
+    with LaunchRange.open(captured.path) as opened:
+        routes = [launch.manifest.launch.route for launch in opened.launches]
+        positions = [launch.position for launch in opened.launches]
+        names = stream_names(opened)
+    assert routes == [f"cuGraphLaunch node {node}" for node in nodes]
+    assert positions == list(range(len(nodes), 2 * len(nodes)))
+    assert names[0] == f"node {nodes[0]} of a graph"
+    assert [check["result"] for check in captured.document["self_checks"].values()] == ["pass"]
+
+
+def test_the_order_of_a_graphs_nodes_is_that_of_its_edges(bench: Bench) -> None:
+    """One after the other where it was captured from a stream; of the parts of a diamond none is known to
+    come first."""
+    captured = bench.capture("--graph", "0", client=("graphs", "nested"))
+    flows = bench("inspect", "--json", captured.path).document["flows"]
+    assert (0, 1) in {(flow["from"], flow["to"]) for flow in flows}
+    assert all(flow["ordered"] for flow in flows), flows
+    captured = bench.capture("--graph", "0", "-o", "beside", client=("graphs", "branches"))
+    with LaunchRange.open(captured.path) as opened:
+        order = opened.manifest.order
+    assert order is not None and len(order.launches) == 4
+    found = ordered(order, [Facts(in_graph=True)] * 4)
+    pairs = {(0, 1): True, (0, 2): True, (1, 2): False, (1, 3): True, (2, 3): True}
+    assert {pair: found.orders(*pair) for pair in pairs} == pairs
+
+
+@pytest.mark.parametrize(
+    ("graph", "reason"),
+    [("1", "graphs 0 to 0 were launched"), ("0:2", "graph 0 was launched 2 times, which count from 0")],
+)
+def test_no_such_launch_of_a_graph(bench: Bench, graph: str, reason: str) -> None:
+    captured = bench.capture("--graph", graph, client=("graphs", "captured"), expect=0)
+    assert captured.done.status == 1 and reason in captured.reason, captured.reason
 
 
 EVERY = ("-k", "vector_add|scale_in_place", "--launch", "0:9")

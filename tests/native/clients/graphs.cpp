@@ -436,6 +436,16 @@ void decided(Program& p) {
   p.run(graph, 2);
 }
 
+// What two kernels of no order read is scaled before them, and added after them.
+void branches(Program& p) {
+  CUgraph graph = new_graph();
+  CUgraphNode first = add_kernel(graph, {}, p.scale, {&p.x, &p.factor, &p.count});
+  CUgraphNode left = add_kernel(graph, {first}, p.scale, {&p.y, &p.factor, &p.count});
+  CUgraphNode right = add_kernel(graph, {first}, p.increment, {&p.count_of_runs}, 1, 1);
+  add_kernel(graph, {left, right}, p.add, {&p.x, &p.y, &p.out, &p.count});
+  p.run(graph, 1);
+}
+
 // Three turns of a body, the last kernel of which decides on the next one; then the same as ever.
 void loop(Program& p) {
   CUgraph graph = new_graph();
@@ -507,6 +517,8 @@ int main(int argc, char** argv) {
     decided(p);
   else if (what == "while")
     loop(p);
+  else if (what == "branches")
+    branches(p);
   else
     return 64;
   p.print();

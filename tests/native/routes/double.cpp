@@ -83,6 +83,17 @@ int run(const Launch& launch, Call call, void* context) noexcept {
 bool lists_only() noexcept {
   return false;
 }
+GraphTurn graph_launched(int64_t*) noexcept {
+  return {};
+}
+GraphWish graph_wish(const GraphTurn&) noexcept {
+  return GraphWish::kernels;
+}
+void graph_ended(const GraphTurn&) noexcept {}
+bool asks_for_nodes() noexcept {
+  return false;
+}
+void became_node(const Kernel&, const void*) noexcept {}
 bool may_be_armed() noexcept {
   return false;
 }

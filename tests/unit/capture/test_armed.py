@@ -49,7 +49,8 @@ def test_a_generation_is_written_before_it_is_raised(session: Session) -> None:
     assert (first["generation"], first["dormant"]) == (1, False)
     assert first["selection"] == {
         "kernel": "add", "launch": [2, 4], "launches": None, "from_kernel": None, "from_skip": 0,
-        "to_kernel": None, "to_skip": 0, "whole_range": None, "per_config": False, "where": None,
+        "to_kernel": None, "to_skip": 0, "whole_range": None, "graph": None, "graph_skip": 0,
+        "per_config": False, "where": None,
         "range": "step", "ranks": [0, 2], "on_fault": False, "fault_timeout_s": 60.0, "when": None,
         "last": None, "stop": False,
     }  # fmt: skip

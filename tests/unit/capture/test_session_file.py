@@ -43,7 +43,8 @@ def test_every_option_is_in_it() -> None:
         "socket": "/run/a b/socket",
         "selection": {
             "kernel": "add", "launch": [2, 5], "launches": None, "from_kernel": None, "from_skip": 0,
-            "to_kernel": None, "to_skip": 0, "whole_range": None, "per_config": False,
+            "to_kernel": None, "to_skip": 0, "whole_range": None, "graph": None, "graph_skip": 0,
+            "per_config": False,
             "where": [["name", "grid"], ["item", 0], ["const", 4], [">"]], "range": None, "ranks": [0, 2],
             "on_fault": False, "fault_timeout_s": 1.5, "when": "nonfinite", "last": None, "stop": True,
         },

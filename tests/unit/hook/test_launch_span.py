@@ -26,7 +26,7 @@ def positions(span: Any, **selection: Any) -> list[int]:
     chosen = Selection(**selection)
     options: Any = SimpleNamespace(
         launches=chosen.launches, from_kernel=chosen.from_kernel, from_skip=chosen.from_skip,
-        to_kernel=chosen.to_kernel, to_skip=chosen.to_skip, whole_range=None, range=None,
+        to_kernel=chosen.to_kernel, to_skip=chosen.to_skip, whole_range=None, graph=None, range=None,
     )  # fmt: skip
     counted = span.asked_for(options)
     kernels = [SimpleNamespace(name=name, qualified_name=f"app.{name}") for name in ORDER]
@@ -73,6 +73,7 @@ def test_the_shim_counts_where_it_is_live(monkeypatch: pytest.MonkeyPatch) -> No
         to_kernel="swi",
         to_skip=0,
         whole_range=None,
+        graph=None,
         range=None,
     )
     counted = span.asked_for(options)
@@ -90,6 +91,7 @@ def test_all_within_an_occurrence(monkeypatch: pytest.MonkeyPatch, number: int, 
         to_kernel=None,
         to_skip=0,
         whole_range=number,
+        graph=None,
         range="step",
     )
     occurrences = [0, 5, 5, 0, 6, 6, 6, 9]
