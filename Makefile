@@ -126,7 +126,7 @@ bench: $(STAMP) ## every benchmarks/*.py but the zoo: a ratio against a named ba
 # --- what leaves the tree --------------------------------------------------------------------------
 
 .PHONY: wheel
-wheel: $(STAMP) ## dist/kerncap-*.whl: one with the native shims, one without
+wheel: $(STAMP) ## dist/kerncap-*.whl: one with the native shims (MACHINE=aarch64: for that), one without
 	@bash tools/wheels.sh "$(BIN)/python" dist && ls -l dist/kerncap-*.whl
 
 .PHONY: wheelhouse
