@@ -15,7 +15,7 @@ from kerncap.exit_status import exit_status
 
 @click.command("prove")
 @click.argument("a", type=REPRO)
-@click.argument("b", type=REPRO, nargs=-1, required=True)
+@click.argument("b", type=REPRO, nargs=-1)
 @click.option("--launch", type=PATH, metavar="REPRO", help="Reproducer whose launch two sources run on.")
 @click.option(
     "--same", "pairs", metavar="NAME=NAME", multiple=True,
@@ -25,6 +25,10 @@ from kerncap.exit_status import exit_status
     "--result", "results", metavar="NAME=NAME", multiple=True,
     help="Compare what A leaves in a tensor with what B leaves in another one, such as for a kernel that "
     "works in place. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--stages", is_flag=True,
+    help="Compare A's TTIR before Triton's passes with the TTGIR that they make; name a pass that differs.",
 )  # fmt: skip
 @click.option(
     "--trust", is_flag=True, help="Compile the source of a reproducer that was not captured here; remembered."
@@ -38,6 +42,7 @@ def command(
     launch: Path | None,
     pairs: tuple[str, ...],
     results: tuple[str, ...],
+    stages: bool,
     trust: bool,
     python: str | None,
     as_json: bool,
@@ -48,6 +53,8 @@ def command(
     other, and two sources on that of --launch. Two reproducers must have the same shapes and numbers; their
     arguments are matched by name, or by --same. Several reproducers for B are consecutive launches of one
     program, and are compared with A as one kernel.
+
+    With --stages, A is compared with what Triton's compiler makes of it.
 
     Needs no GPU. Exit status: 0 proved, 1 different, with inputs that show it, 5 neither. The last line is
     "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
@@ -60,10 +67,11 @@ def command(
         then=b[1:],
         same=_names("--same", pairs),
         left=_names("--result", results),
+        stages=stages,
         trust=trust,
         python=python,
     )
-    result = prove(a, b[0], given)
+    result = prove(a, b[0] if b else None, given)
     click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
     return exit_status(result.answer)
 

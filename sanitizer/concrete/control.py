@@ -103,7 +103,8 @@ def _if(plan: Plan, operation: Operation) -> Flow:
     yes, no = operation.regions[0], operation.regions[1] if len(operation.regions) > 1 else None
     if no is not None and not no.blocks:
         no = None
-    effects = any(one.name in MEMORY or one.name == "tt.call" for r in operation.regions for one in walk(r))
+    inside = {one.name for region in operation.regions for one in walk(region)}
+    effects = not inside.isdisjoint((*MEMORY, "tt.call", "ttg.local_store"))
     what = f"the condition of {where(operation)}"
 
     def branch(m: Machine, region: Region | None) -> Generator[bool, None, Values]:

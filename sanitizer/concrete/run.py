@@ -19,6 +19,7 @@ from kerncap.sanitizer.concrete import (  # noqa: F401  (each fills the tables o
     ops_memory,
     ops_reduce,
     ops_shape,
+    ops_shared,
     rounding,
 )
 from kerncap.sanitizer.concrete.control import run_region

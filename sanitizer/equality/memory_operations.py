@@ -78,6 +78,9 @@ class MemoryPlan(Plan):
         stores = [one for one in flow.operations if one.name in WRITERS]
         self._controls_of_stores = [self._controls(one) for one in stores]
         self._decided = Degree()
+        shared = [one for one in flow.operations if one.name == "ttg.local_store"]
+        self._controls_of_shared = [name for one in shared for name in self._controls(one)]
+        self._shared = Degree()  # of all that was stored to shared memory
         self.functions: set[str] = set()  # that were met
         self.left_out = False  # whether a load left out lanes, of which nothing is said
         if before is not None:
@@ -110,6 +113,22 @@ class MemoryPlan(Plan):
         if name in ("tt.atomic_rmw", "tt.descriptor_reduce"):
             return self._atomic(operation, element)
         return unknown_operation(operation, f"{where(operation)}: not modelled, of floats")
+
+    def _shared_step(self, operation: Operation, inner: Step) -> Step:
+        """Shared memory, of floats or integers: a load may give anything that was stored, or was not."""
+        stores = operation.name == "ttg.local_store"
+        if not stores and operation.name != "ttg.local_load":
+            return inner  # its degree is that of its operands
+
+        def step(m: Machine) -> None:
+            inner(m)
+            if stores:
+                self._shared = widest([self._shared, summed(map(self.degrees.of, operation.operands))])
+                return
+            steered = [*operation.operands, *self._controls_of_shared]
+            self.degrees.put(operation.results[0], self._shared.after(map(self.degrees.of, steered)))
+
+        return step
 
     def _on_integers(self, operation: Operation, inner: Step) -> Step:
         pointer = operation.operands[0]

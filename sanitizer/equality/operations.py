@@ -49,12 +49,14 @@ from kerncap.sanitizer.ttir.ir import (
     Operation,
 )
 from kerncap.sanitizer.ttir.ir import Value as Name
+from kerncap.sanitizer.ttir.tensors_only import SHARED
 
 _CASTS = frozenset(("arith.extf", "arith.truncf", "arith.convertf", "tt.fp_to_fp"))
 _MOVES = frozenset(
     (
         *("arith.select", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.reshape", "tt.view"),
         *("tt.unsplat", "tt.trans", "tt.join", "tt.cat", "tt.split", "tt.gather", "tt.map_elementwise"),
+        "ttg.convert_layout",
     )
 )
 # What makes booleans of floats, and so integers that hang on comparisons.
@@ -77,6 +79,8 @@ class ExactPlan(MemoryPlan):
     def _step(self, operation: Operation) -> Step:
         if operation.name in MEMORY:
             step = self._memory_step(operation)
+        elif operation.name in SHARED:
+            return self._shared_step(operation, super()._step(operation))
         elif not any(is_float(one.type) for one in (*operation.results, *operation.operands)):
             step = super()._step(operation)
             return self._on_decided(operation, step) if self._decides and operation.results else step

@@ -26,8 +26,8 @@ from kerncap.sanitizer.equality.ptx.run import IN_A_STRUCTURE, PtxRun, scalars_o
 from kerncap.sanitizer.equality.ptx.work import TooMuch
 from kerncap.sanitizer.launch import Contents, Launch, ScalarArgument, Unwritten
 from kerncap.sanitizer.paged_bytes import Bytes, NotReadable, PagedBytes, Run
-from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import Dense, FloatType, Module, walk
+from kerncap.sanitizer.ttir.tensors_only import left, tensors_only
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def kernel_of(*launches: Launch) -> Kernel:
 def _module(launch: Launch) -> Module | code.Module:
     if isinstance(launch, PtxLaunch):
         return read(launch.ptx, launch.entry)
-    return read_module(launch.ttir)
+    return tensors_only(launch.ttir)
 
 
 def scalars(*kernels: Kernel) -> dict[str, float]:
@@ -181,6 +181,8 @@ def run(kernel: Kernel, numbers: Numbers, budget: Budget, filler: Array | None =
             continue
         if isinstance(plan, PtxRun):
             raise NotModelled("launches of CUDA and of Triton, one after another")
+        for name in left(module):  # what it does to memory would be missing
+            raise NotModelled(f"{name} is not modelled")
         plan = ExactPlan(module, module.kernel, launch, numbers, kernel.names, filler, plan)
         work += _evaluated(launch, module, plan.memory, budget, plan, kernel.programs).element_operations
     assert plan is not None

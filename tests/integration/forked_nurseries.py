@@ -48,8 +48,7 @@ def install(nurseries: str, compilers: str) -> None:
 
 def use_compilers(address: str, put: Callable[[Any, str, Any], None]) -> None:
     """What is compiled apart is compiled by forks; ``put`` is `setattr`, or a test's."""
-    from kerncap.api import compiled_ttir
-    from kerncap.api.blame import compiled_stages
+    from kerncap.api import compiled_stages, compiled_ttir
     from kerncap.replay import engine, worker_process
 
     own, run, forked = worker_process.program, compiled_ttir.run_compiler, _program(address)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kerncap.api.blame.blame_result import Guilty, Run, Stage
-from kerncap.api.blame.compiled_stages import CompiledStages, compile_stages
 from kerncap.api.blame.evaluation import GuiltyPass, NotEvaluated, evaluated, guilty_pass
 from kerncap.api.blame.on_device import OnDevice
 from kerncap.api.blame.outputs import Limits, Outputs, compare, compared_views, of_application
+from kerncap.api.compiled_stages import CompiledStages, compile_stages
 from kerncap.api.replay import ReplayOptions, load_candidate, opened
 from kerncap.api.verify.numerics_stage import rounding_limits
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError

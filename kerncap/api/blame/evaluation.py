@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from kerncap.api.blame.compiled_stages import State
 from kerncap.api.blame.outputs import Comparison, Limits, Outputs, compare, of_memory
+from kerncap.api.compiled_stages import State, change_between
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
 from kerncap.log import one_line
 from kerncap.sanitizer.concrete.run import Memory, Track, evaluate
 from kerncap.sanitizer.sources.reproducer import launch_from_reproducer
-from kerncap.sanitizer.ttir import read_module
-
-_LOCATIONS = re.compile(r"\s*loc\([^\n]*$|^#loc.*\n", re.MULTILINE)
+from kerncap.sanitizer.ttir.tensors_only import left, tensors_only
 
 
 class NotEvaluated(Exception):
@@ -25,9 +22,11 @@ def evaluated(reproducer: Reproducer, text: str, target: str) -> Outputs:
     """What the kernel in ``text`` leaves, of the reproducer's launch. Raises NotEvaluated."""
     try:
         launch = launch_from_reproducer(reproducer, text, target)
-        module = read_module(text)
+        module = tensors_only(text)
     except KerncapError as error:
         raise NotEvaluated(one_line(str(error))) from error
+    for name in left(module):  # what it does to memory would be missing
+        raise NotEvaluated(f"{name} has no semantics here")
     memory = Memory(launch)
     outcome = evaluate(module, module.kernel, launch, memory, track=Track(left_out=False))
     if not outcome.complete:
@@ -54,34 +53,17 @@ def guilty_pass(
 
     None if the first state can't be evaluated, or differs already.
     """
-    texts = [*(state.text for state in states), after]
-    names = [state.passed for state in states]
-    known: dict[str, Comparison | None] = {}
+    compared: dict[str, Comparison] = {}
 
-    def told(number: int) -> Comparison | None:
-        """None for what can't be evaluated."""
-        key = _LOCATIONS.sub("", texts[number])
-        if key not in known:
-            try:
-                now = evaluated(reproducer, texts[number], target)
-                known[key] = compare(reproducer.manifest, right, now, limits)
-            except NotEvaluated:
-                known[key] = None
-        return known[key]
+    def is_wrong(text: str) -> bool | None:
+        try:
+            now = evaluated(reproducer, text, target)
+        except NotEvaluated:
+            return None
+        compared[text] = compare(reproducer.manifest, right, now, limits)
+        return compared[text].result == "differs"
 
-    def is_wrong(found: Comparison | None) -> bool:
-        return found is not None and found.result == "differs"
-
-    first = next((number for number in range(len(texts)) if told(number) is not None), None)
-    if first is None or is_wrong(told(first)) or not is_wrong(told(len(texts) - 1)):
+    found = change_between(states, after, is_wrong)
+    if found is None:
         return None
-    low, high = first, len(texts) - 1
-    while between := [number for number in range(low + 1, high) if told(number) is not None]:
-        middle = between[len(between) // 2]
-        if is_wrong(told(middle)):
-            high = middle
-        else:
-            low = middle
-    comparison = told(high)
-    assert comparison is not None
-    return GuiltyPass(tuple(dict.fromkeys(names[low:high])), texts[low], texts[high], comparison)
+    return GuiltyPass(found.passes, found.before, found.after, compared[found.after])

@@ -14,7 +14,7 @@ from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.api.diff import opened
 from kerncap.api.prove.handed_on import check_handed_on
 from kerncap.api.prove.proof_launches import captured, check_language, cuda_launch, with_source
-from kerncap.api.prove.proof_words import ProofWords, said
+from kerncap.api.prove.proof_words import ProofWords, of_passes, said
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.printable import visible
@@ -23,6 +23,7 @@ from kerncap.replay.candidates.build import MODULES, SUFFIXES
 from kerncap.result_line import result_line
 
 if TYPE_CHECKING:
+    from kerncap.api.prove.stages import Stages
     from kerncap.sanitizer.equality.proof import Proof
     from kerncap.sanitizer.launch import Launch
 
@@ -36,12 +37,14 @@ class ProveOptions:
     ``then``: reproducers of launches that follow b's, as one kernel with it.
     ``same``: arguments of two reproducers that are the same and have other names, the first's first.
     ``left``: the same of tensors of which only what they hold at the end is the same.
+    ``stages``: a's TTIR before Triton's passes is compared with what they make of it; there is no b.
     """
 
     launch: Path | None = None
     then: Sequence[Path] = ()
     same: Mapping[str, str] = field(default_factory=dict)
     left: Mapping[str, str] = field(default_factory=dict)
+    stages: bool = False
     trust: bool = False
     python: str | None = None
 
@@ -51,7 +54,7 @@ class ProveResult:
     """``matched``: arguments that are the same under two names; ``labels``: what a and b are called."""
 
     a: Path
-    b: Path
+    b: Path | None
     then: tuple[Path, ...]
     launch: Path | None
     labels: tuple[str, str]
@@ -59,6 +62,7 @@ class ProveResult:
     proof: Proof
     words: ProofWords
     matched: list[tuple[str, str]] = field(default_factory=list)
+    stages: Stages | None = None
 
     @property
     def answer(self) -> Answer:
@@ -79,7 +83,7 @@ class ProveResult:
             "result": self.words.result,
             "reasons": self.words.reasons,
             "a": str(self.a),
-            "b": str(self.b),
+            "b": None if self.b is None else str(self.b),
             "then": [str(one) for one in self.then],
             "launch": None if self.launch is None else str(self.launch),
             "kernels": list(self.kernels),
@@ -93,21 +97,29 @@ class ProveResult:
             "sample": None if sample is None else [
                 {"run": some, "programs": every} for some, every in sample.programs
             ],
+            "passes": None if self.stages is None else {
+                "compared": self.stages.reached,
+                "guilty": list(self.stages.guilty), "not_modelled": list(self.stages.unread),
+            },
             "elements": self.proof.elements,
             "draws": self.proof.trials,
         }  # fmt: skip
 
 
-def prove(a: Path | str, b: Path | str, options: ProveOptions | None = None) -> ProveResult:
+def prove(a: Path | str, b: Path | str | None, options: ProveOptions | None = None) -> ProveResult:
     """Whether the kernels of ``a`` and ``b`` leave the same in memory for all float values.
 
     Each is a reproducer, or a source of its kernel in Triton or CUDA C++: then the launch is the other's, or
     ``options.launch``'s. Two reproducers have to be of the same shapes and numbers.
-    With ``options.then``, b is what several launches do one after another.
+    With ``options.then``, b is what several launches do one after another; with ``options.stages``, None.
     Raises UsageError for what can't be compared, FormatError, and BackendUnavailable for a source that does
     not compile.
     """
     options = options or ProveOptions()
+    if options.stages:
+        return _of_stages(Path(a), b, options)
+    if b is None:
+        raise UsageError("prove: one kernel; give another one to compare it with, or --stages")
     a, b = Path(a), Path(b)
     sources = [_is_source(path) for path in (a, b)]
     labels = (a.name, b.name) if a.name != b.name else (str(a), str(b))
@@ -186,6 +198,20 @@ def _proved(
         words,
         matched,
     )
+
+
+def _of_stages(a: Path, b: Path | str | None, options: ProveOptions) -> ProveResult:
+    from kerncap.api.prove.stages import BEFORE, prove_stages
+
+    if b is not None or _is_source(a) or options.launch or options.same or options.left:
+        raise UsageError(f"--stages: {visible(a)} only, a reproducer; leave out the rest")
+    with opened(a) as reproducer:
+        found = prove_stages(reproducer, trusted=options.trust, python=options.python)
+    words = said(found.proof, BEFORE, found.reached)
+    of_passes(words, found)
+    kernels = found.first.kernel, found.second.kernel
+    labels = BEFORE, found.reached
+    return ProveResult(a, None, (), a, labels, kernels, found.proof, words, stages=found)
 
 
 def _is_source(path: Path) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from kerncap.api.prove.stages import Stages
     from kerncap.sanitizer.equality.proof import Proof
 
 
@@ -17,6 +18,20 @@ class ProofWords:
     reasons: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     not_shown: list[str] = field(default_factory=list)
+
+
+def of_passes(words: ProofWords, stages: Stages) -> None:
+    """Add what is known of the compiler's passes: a proof that ends before the last one is not one of all."""
+    if stages.guilty:
+        words.reasons.append(f"the pass {' or '.join(stages.guilty)} changes it")
+    if not stages.unread:
+        return
+    words.not_shown.insert(0, f"that later passes change nothing: {', '.join(stages.unread)}")
+    if words.result == "pass":
+        words.result = "undecided"
+        words.reasons.append(
+            f"not proved: {stages.unread[0]} brings in what is not modelled; equal before it"
+        )
 
 
 def said(proof: Proof, first: str, second: str) -> ProofWords:

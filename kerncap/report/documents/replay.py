@@ -146,13 +146,23 @@ class SampledLaunch(Part, frozen=True, kw_only=True):
     programs: Annotated[Count, says("All of the launch.")]
 
 
+class ComparedPasses(Part, frozen=True, kw_only=True):
+    """Triton's passes from TTIR to TTGIR."""
+
+    compared: Annotated[str, says("Last text that was compared: TTGIR, or what a pass is given.")]
+    guilty: Annotated[Names, says("Pass that changes the function; several: one of them.")]
+    not_modelled: Annotated[
+        Names, says("Passes behind what was compared, the first with what is not modelled.")
+    ]
+
+
 class ProveDocument(Document, frozen=True, kw_only=True):
     """Whether two kernels leave the same in memory for all float values."""
 
     result: Word
     reasons: Annotated[Names, says("Why they differ, or why nothing was proved.")]
     a: Path
-    b: Path
+    b: Annotated[Path | None, says("null: with --stages.")]
     then: Annotated[tuple[Path, ...], says("Reproducers of launches that follow b's, as one kernel with it.")]
     launch: Annotated[Path | None, says("Reproducer whose launch both have; null: each has its own.")]
     kernels: Annotated[tuple[str, str], says("Names of the kernels of a, of b.")]
@@ -166,6 +176,7 @@ class ProveDocument(Document, frozen=True, kw_only=True):
         tuple[SampledLaunch, SampledLaunch] | None,
         says("Of a, of b, if they are too large to run whole and equal in a sample, which proves nothing."),
     ]
+    passes: Annotated[ComparedPasses | None, says("With --stages: what Triton's passes do.")]
     elements: Annotated[Count, says("Elements that were compared.")]
     draws: Annotated[Count, says("Runs on random elements of fields.")]
 

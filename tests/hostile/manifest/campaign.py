@@ -165,6 +165,7 @@ def commands(folder: Path, work: Path) -> list[tuple[str, Path | None, Callable[
         "minimize": ("minimize", repro, "-o", f"{work}/minimized"),
         "sanitize": ("sanitize", repro),
         "prove": ("prove", repro, good),
+        "prove --stages": ("prove", repro, "--stages"),
         "diff": ("diff", repro, good),
         "pack": ("pack", repro, "-o", f"{work}/packed.zip"),
         "pack --show-private": ("pack", "--show-private", repro, "-o", f"{work}/shown.zip"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,7 @@ _DUMP = re.compile(
     r"^// -----// IR Dump Before (\w+): ?(.*?) \('[^']*' operation.*\) //----- //\n", re.MULTILINE
 )
 _OTHER = re.compile(r"^// -----// (?!IR Dump Before )", re.MULTILINE)
+_LOCATIONS = re.compile(r"\s*loc\([^\n]*$|^#loc.*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,43 @@ def compile_stages(reproducer: Reproducer, target: str, text: str, python: str |
             error = died.reason
             answer = {}
         return _read(stages, compiler, str(answer.get("triton", "")), error)
+
+
+@dataclass(frozen=True)
+class Change:
+    """``passes``: one; several if nothing is known of the texts between them."""
+
+    passes: tuple[str, ...]
+    before: str
+    after: str
+
+
+def change_between(
+    states: Sequence[State], after: str, is_wrong: Callable[[str], bool | None]
+) -> Change | None:
+    """Bisect the passes from the first state to ``after`` for the one that makes the kernel wrong.
+
+    ``is_wrong``: None for a text of which that is not known. None unless ``after`` is wrong, and the first
+    text that is known is right. Texts that differ in locations only are asked for once.
+    """
+    texts = [*(state.text for state in states), after]
+    known: dict[str, tuple[str, bool | None]] = {}
+
+    def answer(number: int) -> bool | None:
+        key = _LOCATIONS.sub("", texts[number])
+        if key not in known:
+            known[key] = texts[number], is_wrong(texts[number])
+        return known[key][1]
+
+    first = next((number for number in range(len(texts)) if answer(number) is not None), None)
+    if first is None or answer(first) or not answer(len(texts) - 1):
+        return None
+    low, high = first, len(texts) - 1
+    while between := [number for number in range(low + 1, high) if answer(number) is not None]:
+        middle = between[len(between) // 2]
+        low, high = (low, middle) if answer(middle) else (middle, high)
+    asked = known[_LOCATIONS.sub("", texts[high])][0]
+    return Change(tuple(dict.fromkeys(one.passed for one in states[low:high])), texts[low], asked)
 
 
 def _read(folder: Path, python: str, triton: str, error: str) -> CompiledStages:
