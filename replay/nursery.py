@@ -48,13 +48,14 @@ class Nursery:
         asked for. Raises ReplayError if it can't be started.
         """
         self.kind: Kind = kind
+        self._begins = begin
         self.python, self.environment, self.prefix = python, environment, tuple(prefix)
         self._lock = threading.Lock()
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._process = self._started(theirs.fileno())
             self._control.settimeout(_LOAD_TIMEOUT_S)
-            self._control.send(typed_json.line(Asked("load", [kind, *(["begin"] if begin else [])])))
+            self._control.send(typed_json.line(Asked("load", [kind])))
         except OSError as error:
             self._control.close()
             raise ReplayError(f"{[*prefix, python][0]}: can't be started: {error}") from error
@@ -64,6 +65,8 @@ class Nursery:
     def _started(self, control: int) -> Process:
         """The process that loads, and forks. Raises OSError."""
         words = child.python(self.python, _BOOTSTRAP, "nursery", str(control))
+        if self._begins:  # it looks into site-packages once the driver starts
+            words = [words[0], "-S", *words[1:], "begin"]
         return child.Child(
             [*self.prefix, *words], env=self.environment, pass_fds=(control,), stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

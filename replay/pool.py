@@ -19,7 +19,7 @@ from types import TracebackType
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
-from kerncap.replay import hip, worker_process
+from kerncap.replay import worker_process
 from kerncap.replay.choose import Choice, own_python_has, without_torch
 from kerncap.replay.connection import started_as
 from kerncap.replay.engine import Engine
@@ -85,6 +85,7 @@ class Pool:
         self._lasting = lasting or keep > 0
         self._kept: dict[_Place, tuple[Reproducer, Engine]] = {}  # the one used last is the last
         self._nurseries: dict[_Started, Nursery] = {}
+        self._begun = begun
         if begun is not None:
             started = _Started.of(begun.kind, begun.python, begun.environment, begun.prefix)
             self._nurseries[started] = begun
@@ -171,13 +172,27 @@ class Pool:
         if not own_python_has(needed):
             return
         with contextlib.suppress(BackendUnavailable):
-            emulator = hip.emulator(asked.emulator, manifest) if manifest.device.kind == "hip" else None
+            emulator = None
+            if manifest.device.kind == "hip":
+                from kerncap.replay import hip
+
+                emulator = hip.emulator(asked.emulator, manifest)
             launcher, memory = _guess(manifest, asked, emulator is not None)
             choice = Choice(python, launcher, memory, 0, emulator)
             instead = without_torch(choice, manifest) if asked.torch_free else None
             if instead is not None:
                 self._nursery(_Started.of("compiler", python, compilers_environment(), ()))
-            self.nursery(instead or choice)
+            wanted = self.nursery(instead or choice)
+            if self._begun is not None and self._begun is not wanted:
+                self._end_begun()
+
+    def _end_begun(self) -> None:
+        """Of another kind than what is wanted: its fork may hold a context, and some memory of the device."""
+        with self._lock:
+            self._nurseries = {key: each for key, each in self._nurseries.items() if each is not self._begun}
+            assert self._begun is not None
+            self._begun.close()
+            self._begun = None
 
     def _nursery(self, started: _Started) -> Nursery | None:
         if not _has_pidfd():

@@ -161,6 +161,8 @@ def _replay(
     from kerncap.report.verdict_text import render
 
     if is_range(repro):
+        if begun is not None:  # its context takes memory of the device
+            begun.close()
         return _replay_range(repro, ReplayOptions(**options), as_json, only, until)
     if only is not None or until is not None:
         raise UsageError(f"--only, --until: {repro} is not a range of launches; leave them out")

@@ -94,6 +94,8 @@ def command(
         from kerncap.format.folder import is_range
 
         if launch is not None or (len(repros) == 1 and is_range(repros[0])):
+            if begun is not None:  # its context takes memory of the device
+                begun.close()
             return _range(repros, launch, intermediates, options, stages, as_json, pool)
         if intermediates:
             raise UsageError("--intermediate: for a range of launches; leave it out")

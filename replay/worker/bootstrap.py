@@ -3,7 +3,7 @@
 WHAT is
     serve JOB RELOCATE READ_FD WRITE_FD     a replay worker
     compile JOBS PROCESSES READ_FD WRITE_FD the process that compiles ahead
-    nursery SOCKET_FD                       a process that forks any of the others, its modules loaded
+    nursery SOCKET_FD [begin]               a process that forks any of the others, its modules loaded
     once JOB REQUESTS REPLIES               a worker with its requests in a file, for a tool that holds it
     code_object JOB SOURCE ARCH OUT         a Triton kernel's source made into an image, confined
     confined OUT SOURCE HIDDEN... -- SCRIPT ARGUMENT...
@@ -29,7 +29,7 @@ def main(folder: str, what: str, *given: str) -> None:
         gc.disable()
         from _kerncap_worker import nursery  # type: ignore[import-not-found]
 
-        what, *rest = nursery.serve(int(given[0]))
+        what, *rest = nursery.serve(int(given[0]), given[1:] == ("begin",))
         _be(what, *rest)
         _end()
     else:

@@ -13,12 +13,15 @@ import gc
 import importlib
 import os
 import socket
+import sys
 import threading
+from typing import TYPE_CHECKING
 
-from . import cuda_bindings, typed_json
-from .nursery_messages import Asked, Told
+if TYPE_CHECKING:
+    from .nursery_messages import Asked
 
 _MOST_BYTES = 1 << 16
+_COMPUTE_MODE, _SHARED = 20, 0  # CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, CU_COMPUTEMODE_DEFAULT
 _MODULES = {
     "cuda": (".native.operations", ".native.cuda_vendor", ".cuda.placement"),
     "hip": (".native.operations", ".hip.hip_vendor", ".hip.placement"),
@@ -33,28 +36,34 @@ _MODULES = {
 }
 
 
-def serve(fd: int) -> list[str]:
-    """Answer until the socket closes. In a fork: the words that say what it is now, its descriptors last."""
+def serve(fd: int, begin: bool = False) -> list[str]:
+    """Answer until the socket closes. In a fork: the words that say what it is now, its descriptors last.
+
+    ``begin``: the first fork starts CUDA's driver, and loads what its launches need, before it is asked for.
+    """
     control = socket.socket(fileno=fd)
     begun: tuple[int, socket.socket] | None = None
+    if begin:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = _fork()
+        if pid == 0:
+            control.close()
+            ours.close()
+            return _begin(theirs)
+        theirs.close()
+        begun = pid, ours
+    from . import typed_json  # the driver starts meanwhile
+    from .nursery_messages import Asked, Told
+
     unloaded = ""
     while True:
         message, given = _next(control)
         asked = typed_json.read(Asked, message)
         if asked.what == "load":
-            kind, *begin = asked.words
-            if begin:
-                _load_bindings()
-                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                pid = _fork()
-                if pid == 0:
-                    control.close()
-                    ours.close()
-                    return _begin(kind, theirs)
-                theirs.close()
-                begun, unloaded = (pid, ours), kind
-            else:
-                _load(kind)
+            [unloaded] = asked.words
+            if not begin:
+                _load(unloaded)
+                unloaded = ""
             continue
         if asked.what == "reap":
             _, status = os.waitpid(int(asked.words[0]), 0)
@@ -94,14 +103,22 @@ def _fork() -> int:
     return pid
 
 
-def _begin(kind: str, control: socket.socket) -> list[str]:
+def _begin(control: socket.socket) -> list[str]:
     """In a fork that has no job yet: load, start the driver meanwhile, then wait for the words."""
+    import ctypes  # noqa: F401  (before two threads want Python's lock)
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(usual / 10)  # each call of the driver ends with a wait for that lock
     starting = threading.Thread(target=_start_driver)
     starting.start()
-    _load(kind)
+    _load("cuda")
+    from . import typed_json
+    from .nursery_messages import Asked
+
     message, given = _next(control)
     control.close()
     starting.join()
+    sys.setswitchinterval(usual)
     return _become(typed_json.read(Asked, message), given)
 
 
@@ -117,6 +134,8 @@ def _woken(pid: int, begun: socket.socket, message: bytes, given: list[int]) -> 
 
 def _load(kind: str) -> None:
     """What is wrong with a module, whoever needs it will say."""
+    if sys.flags.no_site:  # what began put it off
+        importlib.import_module("site").main()
     if kind in ("compiled", "interpreter"):
         with contextlib.suppress(Exception):
             importlib.import_module("torch")
@@ -145,12 +164,29 @@ def _load(kind: str) -> None:
 
 def _load_bindings() -> None:
     with contextlib.suppress(Exception):
-        cuda_bindings.load("driver")
+        importlib.import_module(".cuda_bindings", __package__).load("driver")
 
 
 def _start_driver() -> None:
-    with contextlib.suppress(Exception):
-        cuda_bindings.load("driver").cuInit(0)
+    """Start CUDA's driver, and the context of its only device: that is nine tenths of a worker's start.
+
+    By ctypes: loading cuda.bindings would take as long as the half of it. Of several devices it is not known
+    which will be wanted, and a device that takes one context at a time may be wanted by another process.
+    """
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        cuda = ctypes.CDLL("libcuda.so.1")
+        count, device, mode, context = ctypes.c_int(), ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
+        if (
+            cuda.cuInit(0) == 0
+            and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
+            and count.value == 1
+            and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
+            and cuda.cuDeviceGetAttribute(ctypes.byref(mode), _COMPUTE_MODE, device) == 0
+            and mode.value == _SHARED
+        ):
+            cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
 
 
 def _become(asked: Asked, given: list[int]) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Asked:
-    """``load``: what forks need, by its kind; not answered. With ``begin`` behind the kind, the first fork
-    starts at once, and loads, while the CUDA driver starts in it; what a second needs is loaded then.
+    """``load``: what forks need, by its kind; not answered. Of a nursery that has begun with a fork it is
+    loaded when a second one is asked for.
     ``fork``: the words of `bootstrap`, and the file that takes what it prints; with the message come the
     descriptors that go behind the words, and what ties the fork to whoever asked. ``reap``: a fork's number.
     """

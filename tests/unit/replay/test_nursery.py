@@ -28,7 +28,7 @@ from kerncap.replay.connection import started_as
 from kerncap.replay.engine import Engine
 from kerncap.replay.nursery import Nursery
 from kerncap.replay.outcome import CandidateError, Loaded
-from kerncap.replay.pool import Pool
+from kerncap.replay.pool import Asked, Pool
 
 from . import native
 
@@ -117,6 +117,39 @@ def test_the_first_fork_begins_before_there_is_a_job(tmp_path: Path, lives: bool
         nursery.close()
 
 
+DRIVER = """
+import ctypes
+from kerncap.replay.worker import nursery
+nursery._start_driver()
+active = ctypes.c_int(-1)
+state = ctypes.CDLL("libcuda.so.1").cuDevicePrimaryCtxGetState
+status = state(0, ctypes.byref(ctypes.c_uint()), ctypes.byref(active))
+print(status, active.value)
+"""
+
+
+@pytest.mark.parametrize(("devices", "said"), [(1, "0 1"), (2, "0 0"), (0, "3 -1")])
+def test_the_driver_is_started_with_the_context_of_an_only_device(
+    monkeypatch: pytest.MonkeyPatch, devices: int, said: str
+) -> None:
+    monkeypatch.setenv("KERNCAP_RIG_DEVICES", str(devices))
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER], env=child.environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == said
+
+
+def test_a_nursery_that_has_begun_ends_if_another_is_wanted(
+    tmp_path: Path, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Pool(begun=nursery) as pool, Reproducer.open(native.add().seal(tmp_path)) as reproducer:
+        pool.begin(reproducer.manifest, Asked())
+        assert nursery.is_alive
+        monkeypatch.setattr(Pool, "nursery", lambda *_: None)
+        pool.begin(reproducer.manifest, Asked())
+        assert not nursery.is_alive
+
+
 def test_a_worker_that_is_killed_is_replaced_and_harms_no_other(tmp_path: Path, nursery: Nursery) -> None:
     one, other = native.add().seal(tmp_path / "one"), native.scale().seal(tmp_path / "other")
     with (
@@ -159,7 +192,7 @@ from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
 from kerncap.replay.engine import Engine
-from kerncap.replay.pool import Pool
+from kerncap.replay.pool import Asked, Pool
 
 with Pool() as pool, Reproducer.open(Path(sys.argv[1])) as reproducer:
     engine = Engine(reproducer, shared=pool)
