@@ -15,7 +15,6 @@ import contextlib
 import fcntl
 import os
 import re
-import secrets
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
@@ -149,7 +148,7 @@ def _new(what: str, place: Path | None, hidden: bool, mode: int, is_folder: bool
     with contextlib.suppress(OSError):  # it can't be written
         _sweep_once(Path(tempfile.gettempdir()))
     while True:
-        name = f"{'.' if hidden else ''}kerncap-{what}-{secrets.token_hex(8)}"
+        name = f"{'.' if hidden else ''}kerncap-{what}-{os.urandom(8).hex()}"
         assert _NAME.fullmatch(name), name
         try:
             return Scratch(place, name, mode, is_folder)

@@ -10,15 +10,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kerncap import child
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format.schema import Manifest
-from kerncap.replay import hip
 from kerncap.replay.staging import NATIVE_STAGES
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.cuda_bindings import has_driver
-from kerncap.replay.worker.probe_messages import Packages
+
+if TYPE_CHECKING:
+    from kerncap.replay import hip
 
 ENGINES = ("auto", "binary", "jit", "interpreter")
 
@@ -95,6 +97,8 @@ def probe(python: str) -> Probe:
 
     Raises BackendUnavailable when it can't be run.
     """
+    from kerncap.replay.worker.probe_messages import Packages  # what is likely needs no probe
+
     asked = python, tuple(sorted(os.environ.items()))
     if asked in _complete:
         return _complete[asked]
@@ -231,6 +235,8 @@ def _hip(
     manifest: Manifest, engine: str, device: str, python: str | None, emulator: Path | None
 ) -> Choice | None:
     """Where a launch of an AMD GPU is run by its code object; None where a Triton kernel's source will do."""
+    from kerncap.replay import hip  # milliseconds, for launches of AMD GPUs only
+
     interpretable = manifest.kernel.language == "triton" and manifest.source is not None
     if interpretable and (engine == "interpreter" or device == "cpu"):
         return None
@@ -252,6 +258,8 @@ def _hip(
 
 
 def _hip_binary(manifest: Manifest, device: str, python: str | None, emulator: hip.Emulator | None) -> Choice:
+    from kerncap.replay import hip
+
     if not any(code.stage == "hsaco" for code in manifest.code):
         raise BackendUnavailable("the binary engine", "the reproducer holds no code object (hsaco)")
     if device == "cpu":

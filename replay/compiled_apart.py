@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import itertools
 import threading
-from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,8 @@ from kerncap.replay.worker.protocol import Image, Variation
 from kerncap.replay.worker_process import Program
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from kerncap.replay.candidates.triton_image import Made
 
 
@@ -37,6 +38,8 @@ class CompiledApart:
 
         Raises CandidateError where it does not compile, BackendUnavailable where there is no compiler.
         """
+        from concurrent.futures import Future
+
         from kerncap.replay.candidates.triton_image import compile_triton
 
         key = (hashlib.sha256(path.read_bytes()).hexdigest(), repr(variation), arch)

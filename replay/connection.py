@@ -10,7 +10,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from kerncap.errors import BackendUnavailable, ReplayError
-from kerncap.replay import hip
 from kerncap.replay.choose import Choice
 from kerncap.replay.staging import Job
 from kerncap.replay.surroundings import environment_of
@@ -38,6 +37,8 @@ def started_as(choice: Choice) -> tuple[str, dict[str, str], tuple[str, ...]]:
     """What a worker is started by: its Python, its environment, and what is put before the Python."""
     environment = environment_of(choice.launcher)
     if choice.memory == "hip":
+        from kerncap.replay import hip
+
         return choice.python, hip.environment(environment, choice.emulator), choice.prefix
     return choice.python, environment, ()
 

@@ -6,8 +6,9 @@ write set is measured, and count as input.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import contextlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,8 +62,13 @@ class PointerWords:
         data = np.frombuffer(private_map(self._files[region], size), dtype=np.uint8)
         bits = np.zeros((size + 7) // 8, dtype=np.uint8)
         starts = range(skew, size - _WORD + 1, _STEP)
-        with ThreadPoolExecutor(min(worker_count(), len(starts))) as pool:
-            for firsts in pool.map(lambda start: self._words(data, start, zeros), starts):
+        with contextlib.ExitStack() as threads:
+            each: Any = map
+            if len(starts) > 1:
+                from concurrent.futures import ThreadPoolExecutor  # for large memory only
+
+                each = threads.enter_context(ThreadPoolExecutor(min(worker_count(), len(starts)))).map
+            for firsts in each(lambda start: self._words(data, start, zeros), starts):
                 for bit in range(_WORD):
                     at = firsts + bit
                     np.bitwise_or.at(bits, at // 8, (1 << (at % 8)).astype(np.uint8))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -398,6 +397,8 @@ def timing(engine: Engine, measured: Measured, which: str, runs: int | None) -> 
 
 
 def _statistics(times: list[float], clock: str) -> Timing:
+    import statistics  # two milliseconds, for timed runs only
+
     times = sorted(times)
     tenth = len(times) // 10
     return Timing(len(times), statistics.median(times), times[tenth], times[-1 - tenth], clock)

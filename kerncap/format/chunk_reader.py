@@ -12,9 +12,8 @@ import mmap
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -24,6 +23,9 @@ from kerncap.format.digests import Digest
 from kerncap.format.memory_index import Encoding, MemoryIndex, Numbers
 from kerncap.format.names import CHUNKS_PATHS
 from kerncap.format.stored import format_error
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Run = tuple[int, int, int]  # number of the first chunk, its row, how many
 Raw = bytes | memoryview
@@ -141,6 +143,8 @@ class ChunkReader:
         if len(first) < 2:
             yield from map(work, first)
             return
+        from concurrent.futures import ThreadPoolExecutor  # it loads logging, for large memory only
+
         pending: collections.deque[Future[T]] = collections.deque()
         with ThreadPoolExecutor(self._threads, thread_name_prefix="kerncap-chunks") as pool:
             try:

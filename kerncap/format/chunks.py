@@ -14,10 +14,9 @@ import os
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import zstandard
@@ -28,6 +27,9 @@ from kerncap.format.memory_index import ROW, ZERO_ROW, Encoding, Numbers, Table
 from kerncap.format.names import CHUNKS_PATHS
 from kerncap.format.positioned_write import write_parts
 from kerncap.format.schema import StoredFile
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 CHUNK_BYTES = default.chunk_bytes
 UNIT_BYTES = 16 * CHUNK_BYTES
@@ -92,6 +94,8 @@ class ChunkWriter:
 
     def __init__(self, folder: Path, memory_bytes: int) -> None:
         """In a reproducer's ``folder``; of large memory in several files, and by BLAKE3."""
+        from concurrent.futures import ThreadPoolExecutor  # it loads logging, which readers do without
+
         self.is_large = memory_bytes >= LARGE_BYTES
         self._hash = digests.function("blake3" if self.is_large else "sha256")
         self._folder = folder
