@@ -88,6 +88,11 @@ class Connection:
             worker.close()
         self._opened(self.call_within(START_TIMEOUT_S, Backend.open))
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether a worker has answered all that it was asked."""
+        return self._worker is not None and self._worker.is_idle
+
     def let_end(self) -> None:
         """Ask nothing more of the worker. `close` waits for its end."""
         if self._worker is not None:

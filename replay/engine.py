@@ -157,7 +157,9 @@ class Engine(WorkerTimes):
 
     def close(self) -> None:
         self.connection.let_end()
-        self._job.give_up_memory()  # meanwhile: of gigabytes it takes as long as the worker's own
+        # Meanwhile: of gigabytes it takes as long as the worker's own. Python may read memory to its end.
+        is_read = self.choice.launcher != "native" or not self.connection.is_idle
+        self._job.give_up_memory(is_read)
         self.connection.close()
         self._job.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import json
@@ -61,12 +62,26 @@ class Job:
     def log(self) -> Path:
         return self.folder / "worker.log"
 
-    def give_up_memory(self) -> None:
-        """Delete the regions' files."""
-        for region in self.content["regions"]:
-            for name in (*region["pre"], *region["post"]):
-                with contextlib.suppress(OSError):
-                    os.unlink(self.folder / name)
+    def give_up_memory(self, is_read: bool) -> None:
+        """Delete the regions' files. ``is_read``: a worker may read what it has mapped of them.
+
+        If not, their pages go at once, on a thread for each of some files: with the worker, which has them
+        mapped, they would go one by one.
+        """
+        names = [name for region in self.content["regions"] for name in (*region["pre"], *region["post"])]
+        is_large = any(len(region["pre"]) > 1 for region in self.content["regions"])
+        if is_large and not is_read:
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(_PARTS) as threads:
+                collections.deque(threads.map(self._empty, names), maxlen=0)
+        for name in names:
+            with contextlib.suppress(OSError):
+                os.unlink(self.folder / name)
+
+    def _empty(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            os.truncate(self.folder / name, 0)
 
     def close(self) -> None:
         self._made.remove()

@@ -128,7 +128,8 @@ def program(
 
 
 class Worker:
-    """A running worker. ``taken`` are the regions that it could not place.
+    """A running worker. ``taken`` are the regions that it could not place; ``is_idle``: it has answered all
+    that it was asked.
 
     ``prefix`` as for `Started`; ``ahead`` is what fits, and becomes it. ``meanwhile`` is called as it starts.
     """
@@ -146,6 +147,7 @@ class Worker:
         else:
             started = Started(python, environment, arguments, log, prefix)
         self._ended_by_us = False
+        self.is_idle = False
         self._process, self._requests, self._replies = started.process, started.requests, started.replies
         self._lines = typed_json.Lines(self._replies)
         try:
@@ -168,12 +170,14 @@ class Worker:
 
         Raises Refusal, TargetError, WorkerDied or WorkerTimeout; after the last two the worker is gone.
         """
+        self.is_idle = False
         try:
             typed_json.send(self._requests, protocol.request(operation, *args, **kwargs))
         except OSError as error:
             self.close()
             raise self._death() from error
         result = self._read(timeout_s, functools.partial(protocol.read_reply, operation))
+        self.is_idle = True
         if isinstance(result, Failure):
             raise self._error(operation.__name__, result)
         return result

@@ -29,6 +29,8 @@ from kerncap.replay.engine import Engine
 from kerncap.replay.nursery import Nursery
 from kerncap.replay.outcome import CandidateError, Loaded
 from kerncap.replay.pool import Asked, Pool
+from kerncap.replay.worker.protocol import Backend
+from kerncap.replay.worker_process import WorkerKilled
 
 from . import native
 
@@ -150,6 +152,22 @@ def test_a_nursery_that_has_begun_ends_if_another_is_wanted(
         assert not nursery.is_alive
 
 
+def test_a_worker_is_idle_once_it_has_answered(tmp_path: Path, nursery: Nursery) -> None:
+    with (
+        Reproducer.open(native.add().seal(tmp_path)) as reproducer,
+        Engine(reproducer, choice=CHOICE, shared=Pool(begun=nursery)) as engine,
+    ):
+        assert engine.connection.is_idle
+        gone = os.pidfd_open(pid_of(engine))
+        os.kill(pid_of(engine), signal.SIGKILL)
+        ended(gone)
+        worker = engine.connection._worker
+        assert worker is not None
+        with pytest.raises(WorkerKilled):
+            worker.request(60.0, Backend.restore, "pre")
+        assert not engine.connection.is_idle
+
+
 def test_a_worker_that_is_killed_is_replaced_and_harms_no_other(tmp_path: Path, nursery: Nursery) -> None:
     one, other = native.add().seal(tmp_path / "one"), native.scale().seal(tmp_path / "other")
     with (
@@ -193,6 +211,8 @@ from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
 from kerncap.replay.engine import Engine
 from kerncap.replay.pool import Asked, Pool
+from kerncap.replay.worker.protocol import Backend
+from kerncap.replay.worker_process import WorkerKilled
 
 with Pool() as pool, Reproducer.open(Path(sys.argv[1])) as reproducer:
     engine = Engine(reproducer, shared=pool)

@@ -72,3 +72,20 @@ def test_a_large_region_is_in_several_files_and_after_the_launch_only_where_it_c
         written = sum((job.folder / name).stat().st_blocks * 512 for name in regions[0]["post"])
         assert written <= 6 * chunk, "what did not change is in no file of its own"
         job.close()
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_files_that_nobody_reads_lose_their_pages_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_read: bool
+) -> None:
+    monkeypatch.setattr(staging, "_LARGE_BYTES", 1)
+    pre = noise(1000, 1)
+    with Reproducer.open(small.write(tmp_path, [(pre, pre)])) as reproducer:
+        monkeypatch.setattr(trust, "check", lambda _: None)
+        job = staging.stage(reproducer, "native", "cuda", 0)
+        job.add_memory()
+        with (job.folder / job.content["regions"][0]["pre"][0]).open("rb") as mapped:
+            job.give_up_memory(is_read)
+            assert mapped.read() == (pre if is_read else b"")
+        assert not list((job.folder / "regions").iterdir())
+        job.close()
