@@ -29,6 +29,7 @@ from kerncap.sanitizer.ttir.type_text import SCALARS
 _MEMORY = re.compile(r"!ttg\.memdesc<((?:\d{1,9}x)+)([\w!.:<>]+?), [^>]*?(, mutable)?(?:, [\dx]+)?>$")
 VIEWS = ("ttg.memdesc_index", "ttg.memdesc_subslice", "ttg.memdesc_trans")
 SHARED = frozenset(("ttg.local_alloc", "ttg.local_load", "ttg.local_store", *VIEWS))
+_SAME = {"tt.approx_divf": "arith.divf"}  # but for rounding
 _ORDERING = frozenset(
     (
         *("ttg.local_dealloc", "ttg.async_commit_group", "ttg.async_wait", "ttng.fence_async_shared"),
@@ -92,6 +93,7 @@ class _Rewriting:
                 )
                 for inner in one.regions:
                     self.region(inner)
+                one.name = _SAME.get(one.name, one.name)
                 if one.name in _ORDERING:
                     continue
                 made = self._made.get(one.name)
