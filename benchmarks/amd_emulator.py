@@ -49,6 +49,7 @@ def main() -> int:
         print(f"amd_emulator: {why}; skipped", file=sys.stderr)
         return 0
     os.environ.pop("AMD_GPU_GFX", None)
+    os.environ["AMD_GPU_THREADS"] = "1"  # atomics in one order
     with tempfile.TemporaryDirectory() as folder:
         program = rig.build(PROGRAMS / "amd_kernels.hip", Path(folder) / "amd_kernels")
         return finish("amd_emulator", rows(program, rig.folder, options.against), options.json)

@@ -78,6 +78,7 @@ amd_gpu::Fault run(const Request& request, const std::vector<u8>& code, std::vec
   dispatch.target = amd_gpu::targets[request.target];
   dispatch.memory = &memory;
   dispatch.packet = packet.data();
+  dispatch.threads = 4;
   return amd_gpu::run_dispatch(dispatch);
 }
 

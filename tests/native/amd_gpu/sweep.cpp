@@ -101,11 +101,13 @@ std::array<u32, 4> words_of(const Format& format, u32 opcode, unsigned number, s
       words[1] &= 0x0003ffff;
       words[2] = 0xd3ad0800 + (number & 2 ? 0x10000 : 0);
       words[3] = (256 + 32) | (256 + 64) << 9 | (256 + 96) << 18;
+      if (number & 32) words[0] = 0x4000, words[1] |= 0x18000000, words[2] = 0xbf800000;  // alone: s_nop
     }
   } else if (number % 16 == 5 || number % 16 == 10) {  // VOP1, VOP2 and VOPC: SDWA, DPP
     words[0] = (words[0] & ~0x1ffu) | (number % 16 == 5 ? 0xf9 : 0xfa);
   } else if (number & 16) {
-    words[1] &= encoding == 0x36 ? 0xff0000ff : 0x0fffffff;  // DS: with no data
+    // DS: with no data, and with no result either.
+    words[1] &= encoding != 0x36 ? 0x0fffffff : number & 32 ? number & 64 ? 0 : 0xff : 0xff0000ff;
   }
   // Between an encoding's bits and the opcode SOP1 and VOP1 have a destination; FLAT's segment is behind it.
   const u32 mask = ((1u << format.bits) - 1) << format.shift;

@@ -65,6 +65,28 @@ def test_lanes_load_from_anywhere(exec_mask: int) -> None:
     np.testing.assert_array_equal(got[3], np.where(active, A[at], 4 * at))
 
 
+def test_inactive_lanes_have_no_address() -> None:
+    text = START + "global_load_dword v3, v1, s[4:5]\nv_lshlrev_b32_e32 v2, 4, v0\nds_write_b32 v1, v3\n"
+    text += "s_mov_b32 exec_lo, 0xaaaaaaaa\ns_mov_b32 exec_hi, exec_lo\nv_mov_b32_e32 v2, 0xfffffff0\n"
+    text += (
+        "s_not_b64 exec, exec\nglobal_load_dwordx4 v[8:11], v2, s[4:5]\nglobal_load_ushort v12, v2, s[4:5]\n"
+    )
+    text += "ds_write_b64 v2, v[8:9]\nds_read2_b32 v[14:15], v2 offset1:1\nds_read_b128 v[16:19], v2\n"
+    text += "global_store_dwordx2 v2, v[10:11], s[4:5]\ns_mov_b64 exec, -1\n"
+    text += "v_add_u32_e32 v1, 0x400, v1\n"
+    for number, register in enumerate((8, 11, 12, 15, 17, 18)):
+        text += f"global_store_dword v1, v{register}, s[4:5] offset:{256 * number}\n"
+    four = RNG.integers(0, 1 << 32, (64, 4), dtype=np.uint32)
+    result = run_code(text, data=four.tobytes() + bytes(6 * 256), lds=1024)
+    assert result.fault == "none", result.text
+    got, even = np.frombuffer(result.data, np.uint32), LANE % 2 == 0
+    want = np.where((even[:, None]) & (LANE[:4] < 2), np.roll(four, 2, axis=1), four)
+    np.testing.assert_array_equal(got[:256].reshape(64, 4), want)
+    in_lds = np.concatenate([four.ravel()[:64], np.zeros(192, np.uint32)]).reshape(64, 4)
+    loaded = [four[:, 0], four[:, 3], four[:, 0] & 0xFFFF, four[:, 1], four[:, 1], in_lds[:, 2]]
+    np.testing.assert_array_equal(got[256:].reshape(6, 64), [np.where(even, each, 0) for each in loaded])
+
+
 def test_one_lane_outside_of_lds_stops_all() -> None:
     text = "v_lshlrev_b32_e32 v1, 2, v0\nds_read_b32 v2, v1 offset:4"
     assert run_code(text, lds=260).fault == "none"
@@ -148,6 +170,23 @@ global_atomic_add v2, v3, s[4:5] offset:4"""
     )
     result = run_code(text, data=bytes(8), workgroups=6)
     assert (result.fault, result.data) == ("none", np.array([6, 6], np.uint32).tobytes())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_workgroups_of_a_long_dispatch_run_on_threads(fails: bool) -> None:
+    groups = 160
+    text = START + "s_movk_i32 s8, 2000\nagain:\ns_sub_u32 s8, s8, 1\ns_cmp_lg_u32 s8, 0\n"
+    text += "s_cbranch_scc1 again\nv_mov_b32_e32 v2, 0\nv_mov_b32_e32 v3, 1\n"
+    text += "global_atomic_add v2, v3, s[4:5]\ns_lshl_b32 s9, s2, 2\nv_mov_b32_e32 v2, s9\n"
+    text += f"s_cmp_eq_u32 s2, {groups - 1 if fails else groups}\ns_cbranch_scc0 after\n"
+    text += "s_mov_b32 s5, 0x7fff\nafter:\nglobal_atomic_add v2, v3, s[4:5] offset:4"
+    result = run_code(text, data=bytes(4 + 4 * groups), workgroups=groups)
+    if fails:
+        assert result.fault == "memory" and result.address >> 32 == 0x7FFF, result
+        assert "global_atomic_add v2, v3, s[4:5] offset:4" in result.text
+    else:
+        words = np.frombuffer(result.data, np.uint32)
+        assert result.fault == "none" and words[0] == 64 * groups and (words[1:] == 64).all()
 
 
 def test_atomics_of_memory() -> None:

@@ -155,6 +155,8 @@ struct Dispatch {
   const std::atomic<bool>* cancelled = nullptr;
   // s_sendmsg(MSG_INTERRUPT): wakes who waits for the event (device printf, hostcalls). May be null.
   void (*interrupt)(uint32_t event_id) = nullptr;
+  // Most threads that run workgroups, at least 1. With more the order of atomics differs from run to run.
+  unsigned threads = 1;
 };
 
 // Runs a dispatch from its first workgroup to its last. Called by several threads at once, one per queue: a

@@ -78,6 +78,7 @@ Step dispatch(Packet& packet) {
     wanted.queue_va = packet.queue_va;
     wanted.cancelled = &packet.queue.stop;
     wanted.interrupt = [](uint32_t event) { driver().events.set(event); };
+    wanted.threads = driver().config.threads;
     fault = run_dispatch(wanted);
   }
   if (fault.kind == FaultKind::none) return Step::done;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 namespace amd_gpu {
 namespace {
@@ -82,14 +83,16 @@ void refuse(const std::string& what) {
 
 Config read_config() {
   Config config;
-  uint64_t level = 0, large_bar = 0, count = 1;
+  uint64_t level = 0, large_bar = 0, count = 1, threads = std::max(1u, std::thread::hardware_concurrency());
   read_number("AMD_GPU_LOG", 0, 5, level);
   read_number("AMD_GPU_LARGE_BAR", 0, 1, large_bar);
   read_number("AMD_GPU_COUNT", 1, 4, count);
+  read_number("AMD_GPU_THREADS", 1, 1024, threads);
   read_number("AMD_GPU_MEMORY", 1ULL << 20, 64ULL << 30, config.memory_bytes);
   log_level = static_cast<int>(level);
   config.large_bar = large_bar != 0;
   config.count = static_cast<unsigned>(count);
+  config.threads = static_cast<unsigned>(threads);
   config.memory_bytes &= ~4095ULL;
   config.target = read_target();
   config.failures = read_failures();

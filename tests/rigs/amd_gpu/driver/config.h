@@ -19,7 +19,7 @@ struct Failure {
 
 struct Config {
   Target target = Target::gfx90a;
-  unsigned count = 1;
+  unsigned count = 1, threads = 1;
   bool large_bar = false;
   uint64_t memory_bytes = 16ULL << 30;
   std::vector<Failure> failures;

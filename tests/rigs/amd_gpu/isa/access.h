@@ -3,8 +3,8 @@
 //   Path(wave, instruction, first)   `first` is the operand where its address begins
 //   read(lane, to, bytes), write(lane, from, bytes)
 //   word(lane, bytes)                where an atomic happens; null where it is dropped
-//   span(bytes)                      the host's view of all 64 lanes side by side, or null
-//   around(bytes, from)              the same of lanes anywhere; not every Path has it
+//   span(bytes, write)               the host's view of all 64 lanes side by side, or null
+//   around(bytes, write, at)         the same of lanes anywhere
 //   load_address, store_address, store_data   operand numbers of loads and stores
 #ifndef KERNCAP_AMD_GPU_ISA_ACCESS_H
 #define KERNCAP_AMD_GPU_ISA_ACCESS_H
@@ -13,6 +13,38 @@
 
 namespace amd_gpu {
 
+// How many bytes each lane is behind the lowest, and which of the active lanes there is memory for: the
+// others read zero and write nothing, and are given a place that can be read.
+struct Around {
+  Lanes<u32> from;
+  u64 inside;
+};
+
+// For lanes at these addresses, of which the active ones count: null where they are not in one mapping that
+// was used before, within 2 GiB.
+inline u8* around_addresses(const Reach& reach, Lanes<u64>& address, u64 active, u32 bytes, bool write,
+                            Around& at) {
+  at.inside = active;
+  if (!active) {
+    static u8 nowhere[64];
+    at.from = {};
+    return nowhere;
+  }
+  if (active != ~u64{0}) {
+    const u64 some = address[static_cast<unsigned>(std::countr_zero(active))];
+    for (unsigned l = 0; l < lanes; l++) address[l] = active >> l & 1 ? address[l] : some;
+  }
+  u64 lowest = address[0], highest = address[0];
+  for (unsigned l = 0; l < lanes; l++) {
+    lowest = address[l] < lowest ? address[l] : lowest;
+    highest = address[l] > highest ? address[l] : highest;
+  }
+  if (highest > ~u64{0} - bytes || highest - lowest > 0x7fffff00) return nullptr;
+  u8* found = reach.inside_one_if(lowest, highest - lowest + bytes, write);
+  for (unsigned l = 0; l < lanes; l++) at.from[l] = low32(address[l] - lowest);
+  return found;
+}
+
 // A 16-bit load may fill half of a register and keep the other one; a 16-bit store may take the upper half.
 enum class Half { none, low, high };
 
@@ -20,17 +52,27 @@ template <class Path, class T, Half half>
 void load_part(Wave& wave, const Instruction& in) {
   Path path(wave, in, Path::load_address);
   u32* to = wave.vector[in.operand(0).index];
-  for_active(wave, [&](unsigned l) {
-    T value{};
-    path.read(l, &value, sizeof value);
+  Lanes<u32> words{};
+  const auto take = [&](unsigned l, T value) {
     const u32 word = static_cast<u32>(value);  // extended as T is signed
     if (half == Half::none)
-      to[l] = word;
+      words[l] = word;
     else if (half == Half::low)
-      to[l] = (to[l] & 0xffff0000) | (word & 0xffff);
+      words[l] = (to[l] & 0xffff0000) | (word & 0xffff);
     else
-      to[l] = (to[l] & 0xffff) | word << 16;
+      words[l] = (to[l] & 0xffff) | word << 16;
+  };
+  Around at;
+  const u8* base = path.around(sizeof(T), false, at);
+  for_active(wave, [&](unsigned l) {
+    T value{};
+    if (!base)
+      path.read(l, &value, sizeof value);
+    else if (at.inside >> l & 1)
+      std::memcpy(&value, base + at.from[l], sizeof value);
+    take(l, value);
   });
+  merge(to, words.lane, wave.exec());
 }
 
 template <class Path, unsigned words>
@@ -38,17 +80,23 @@ void load_words(Wave& wave, const Instruction& in) {
   Path path(wave, in, Path::load_address);
   const u16 to = in.operand(0).index;
   if (words == 1) {
-    if (const u8* all = path.span(4)) {
+    if (const u8* all = path.span(4, false)) {
       std::memcpy(wave.vector[to], all, sizeof wave.vector[to]);
       return;
     }
   }
-  if constexpr (requires(Lanes<u32> & from) { path.around(0, from); }) {
-    Lanes<u32> from;
-    if (const u8* base = path.around(4 * words, from)) {
-      for (unsigned k = 0; k < words; k++) gather(base, from.lane, 4 * k, wave.vector[to + k]);
-      return;
+  Around at;
+  if (const u8* base = path.around(4 * words, false, at)) {
+    Lanes<u32> rows[words];
+    gather_rows<words>(base, at.from.lane, rows);
+    for (unsigned k = 0; k < words; k++) {
+      if (at.inside != wave.exec()) {
+        const Lanes<u32> zeros{};
+        merge(rows[k].lane, zeros.lane, ~at.inside);
+      }
+      merge(wave.vector[to + k], rows[k].lane, wave.exec());
     }
+    return;
   }
   for_active(wave, [&](unsigned l) {
     u32 values[words] = {};
@@ -61,9 +109,14 @@ template <class Path, class T, Half half>
 void store_part(Wave& wave, const Instruction& in) {
   Path path(wave, in, Path::store_address);
   const u32* from = wave.vector[in.operand(Path::store_data).index];
+  Around at;
+  u8* base = path.around(sizeof(T), true, at);
   for_active(wave, [&](unsigned l) {
     const T value = static_cast<T>(half == Half::high ? from[l] >> 16 : from[l]);
-    path.write(l, &value, sizeof value);
+    if (!base)
+      path.write(l, &value, sizeof value);
+    else if (at.inside >> l & 1)
+      std::memcpy(base + at.from[l], &value, sizeof value);
   });
 }
 
@@ -72,15 +125,20 @@ void store_words(Wave& wave, const Instruction& in) {
   Path path(wave, in, Path::store_address);
   const u16 from = in.operand(Path::store_data).index;
   if (words == 1) {
-    if (u8* all = path.span(4)) {
+    if (u8* all = path.span(4, true)) {
       std::memcpy(all, wave.vector[from], sizeof wave.vector[from]);
       return;
     }
   }
+  Around at;
+  u8* base = path.around(4 * words, true, at);
   for_active(wave, [&](unsigned l) {
     u32 values[words];
     for (unsigned k = 0; k < words; k++) values[k] = wave.vector[from + k][l];
-    path.write(l, values, sizeof values);
+    if (!base)
+      path.write(l, values, sizeof values);
+    else if (at.inside >> l & 1)
+      std::memcpy(base + at.from[l], values, sizeof values);
   });
 }
 

@@ -56,12 +56,26 @@ class BufferPath {
     if (!found) throw Stop{FaultKind::memory, "atomic across two mappings", address(lane), true};
     return found;
   }
-  [[gnu::noinline]] u8* span(u32 bytes) {
+  [[gnu::noinline]] u8* span(u32 bytes, bool write) {
     if (is_scratch_ || structured_ || wave_.exec() != ~u64{0}) return nullptr;
     u64 differs = 0;
     for (unsigned l = 0; l < lanes; l++) differs |= offset_[l] ^ (offset_[0] + u64{bytes} * l);
     if (differs || !in_range(0, 0, bytes * lanes)) return nullptr;
-    return wave_.reach.inside_one_if(address(0), u64{bytes} * lanes);
+    return wave_.reach.inside_one_if(address(0), u64{bytes} * lanes, write);
+  }
+  [[gnu::noinline]] u8* around(u32 bytes, bool write, Around& at) const {
+    if (is_scratch_ || structured_) return nullptr;
+    Lanes<u32> first, whole;
+    Lanes<u64> each;
+    for (unsigned l = 0; l < lanes; l++) {
+      const u64 start = offset_[l] + scalar_offset_;
+      first[l] = start + (bytes < 4 ? bytes : 4) <= records_;
+      whole[l] = start + bytes <= records_;
+      each[l] = base_ + start;
+    }
+    const u64 active = wave_.exec(), inside = mask_of(whole) & active;
+    if (inside != (mask_of(first) & active)) return nullptr;  // of some lane the first words are in range
+    return around_addresses(wave_.reach, each, inside, bytes, write, at);
   }
 
  private:

@@ -38,6 +38,18 @@ class Code {
     return found ? *found : decode_at(pc);
   }
 
+  // What runs behind `previous` (which may be null), at `pc`.
+  const Instruction& behind(const Instruction* previous, u64 pc) {
+    if (!previous || previous->after != pc) return at(pc);
+    // Another thread may set it too, to the same.
+    const std::atomic_ref<const Instruction*> next(previous->next);
+    if (const Instruction* known = next.load(std::memory_order_acquire)) return *known;
+    const u64 page = current_va_;
+    const Instruction& found = at(pc);
+    if (current_va_ == page) next.store(&found, std::memory_order_release);
+    return found;
+  }
+
  private:
   void enter(u64 pc);
   const Instruction& decode_at(u64 pc);

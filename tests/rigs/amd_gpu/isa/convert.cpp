@@ -23,6 +23,29 @@ u16 unsigned_norm(f32 value) {
   return static_cast<u16>(value != value ? 0.0f : std::nearbyint(std::clamp(value, 0.0f, 1.0f) * 65535));
 }
 
+// In whole rows where nothing but a register's half is read.
+void float_to_half_rows(Wave& wave, const Instruction& in) {
+  Lanes<f32> room;
+  Lanes<u32> words;
+  floats_to_halves(source<f32>(wave, in, 1, 0, room), words.lane);
+  if (in.plain && !in.op_sel) return merge(wave.vector[in.operand(0).index], words.lane, wave.exec());
+  Lanes<f16> results;
+  for (unsigned l = 0; l < lanes; l++) results[l] = as<f16>(static_cast<u16>(words[l]));
+  put(wave, in, 0, results);
+}
+void half_to_float_rows(Wave& wave, const Instruction& in) {
+  Lanes<f32> results;
+  const Operand& from = in.operand(1);
+  if (in.plain && from.is_vector()) {
+    halves_to_floats(wave.vector[from.index], in.op_sel & 1 ? 16 : 0, results.lane);
+  } else {
+    Lanes<f16> room;
+    const f16* halves = source<f16>(wave, in, 1, 0, room);
+    for (unsigned l = 0; l < lanes; l++) results[l] = static_cast<f32>(halves[l]);
+  }
+  put(wave, in, 0, results);
+}
+
 void add_integers(Table& t) {
   vector(t, "v_cvt_f32_i32", [](i32 a) { return static_cast<f32>(a); });
   vector(t, "v_cvt_f32_u32", [](u32 a) { return static_cast<f32>(a); });
@@ -84,8 +107,8 @@ void add_packs(Table& t) {
 void add_convert(Table& t) {
   vector(t, "v_cvt_f64_f32", [](f32 a) { return static_cast<f64>(a); });
   vector(t, "v_cvt_f32_f64", [](f64 a) { return static_cast<f32>(a); });
-  vector(t, "v_cvt_f16_f32", [](f32 a) { return static_cast<f16>(a); });
-  vector(t, "v_cvt_f32_f16", [](f16 a) { return static_cast<f32>(a); });
+  t.add("v_cvt_f16_f32", Entry{.execute = float_to_half_rows, .clamps = true});
+  t.add("v_cvt_f32_f16", Entry{.execute = half_to_float_rows, .clamps = true});
   add_integers(t);
   add_packs(t);
 }

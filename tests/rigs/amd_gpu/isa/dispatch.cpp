@@ -1,6 +1,9 @@
 // run_dispatch(): workgroups and their waves, from a dispatch packet and a kernel descriptor.
 #include <algorithm>
 #include <list>
+#include <system_error>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "code_cache.h"
@@ -14,6 +17,8 @@ namespace {
 constexpr u64 slice = 20000;
 // Groups that run side by side where none of them comes to its end: for barriers across the whole grid.
 constexpr unsigned most_waves = 2048;
+// Instructions that a dispatch runs before other threads help: most are done by then, always in one order.
+constexpr u64 alone = 500000;
 
 // Between s_set_gpr_idx_on and _off: vector instructions have their registers shifted by what M0 says.
 void execute_indexed(Wave& wave, const Instruction& instruction) {
@@ -28,29 +33,6 @@ void execute_indexed(Wave& wave, const Instruction& instruction) {
       shifted.operands[k].index += static_cast<u16>(by);
   }
   shifted.execute(wave, shifted);
-}
-
-// Runs a wave until it ends, waits or has had its slice; the number of instructions is added to `steps`.
-void run_wave(Wave& wave, Code& code, u64& steps, const Instruction*& last, u64& last_pc) {
-  use_mode(wave.mode);
-  const bool tells = logs(5);
-  for (u64 left = slice; left && !wave.done && !wave.at_barrier && !wave.pause; left--) {
-    last_pc = wave.pc;
-    last = nullptr;
-    const Instruction& instruction = code.at(wave.pc);
-    last = &instruction;
-    if (tells) {
-      log(5, "%llx: %s exec=%llx", static_cast<unsigned long long>(wave.pc), instruction.text.c_str(),
-          static_cast<unsigned long long>(wave.exec()));
-    }
-    wave.pc += instruction.size_bytes;
-    if (wave.indexing)
-      execute_indexed(wave, instruction);
-    else
-      instruction.execute(wave, instruction);
-    steps++;
-  }
-  wave.pause = false;
 }
 
 // A workgroup that has started.
@@ -70,28 +52,75 @@ struct Group {
   }
 };
 
-class Run {
- public:
-  Run(const Dispatch& dispatch, const Kernel& kernel)
-      : dispatch_(dispatch), kernel_(kernel), shared_{&dispatch, kernel.private_bytes}, code_(dispatch) {}
+Fault fault_of(const Stop& stop, u64 pc, const Instruction* last) {
+  Fault fault;
+  fault.kind = stop.kind;
+  fault.pc = pc;
+  fault.address = stop.address;
+  fault.write = stop.write;
+  fault.text = stop.text;
+  if (last) fault.text += fault.text.find(last->text) == std::string::npos ? " (" + last->text + ")" : "";
+  return fault;
+}
 
-  void all() {
+// A dispatch, and what its threads share.
+struct Run {
+  const Dispatch& dispatch;
+  const Kernel& kernel;
+  Shared shared{&dispatch, kernel.private_bytes};
+  std::atomic<u64> next = 0, steps = 0;
+  std::mutex mutex{};
+  Fault fault{};  // the first
+
+  void fail(Fault found) {
+    const std::lock_guard<std::mutex> guard(mutex);
+    if (!shared.failed) fault = std::move(found);
+    shared.failed = true;
+  }
+};
+
+// A thread's part: it takes group after group.
+class Worker {
+ public:
+  explicit Worker(Run& run) : run_(run), code_(run.dispatch) {}
+
+  void work(unsigned helpers = 0) {
+    try {
+      take_groups(helpers);
+    } catch (const Stop& stop) {
+      run_.fail(fault_of(stop, last_ ? last_->after - last_->size_bytes : pc_, last_));
+    } catch (const std::exception& error) {
+      run_.fail({.kind = FaultKind::unsupported, .text = std::string("emulator: ") + error.what()});
+    }
+    for (std::thread& thread : threads_) thread.join();
+    run_.steps += steps_;
+  }
+
+ private:
+  void take_groups(unsigned helpers) {
     std::list<Group> running;
-    while (next_ < kernel_.groups_total() || !running.empty()) {
-      if (shared_.cancelled()) throw Stop{FaultKind::cancelled, "the dispatch was cancelled"};
-      const bool room = running.empty() || waves_running(running) + kernel_.waves_of_group() <= most_waves;
-      if (next_ < kernel_.groups_total() && room) running.push_back(start(next_++));
+    for (bool more = true; more || !running.empty();) {
+      if (run_.shared.cancelled()) throw Stop{FaultKind::cancelled, "the dispatch was cancelled"};
+      if (more && (running.empty() || waves_running(running) + run_.kernel.waves_of_group() <= most_waves)) {
+        const u64 number = run_.next++;
+        more = number < run_.kernel.groups_total();
+        if (more) running.push_back(start(number));
+      }
       for (auto group = running.begin(); group != running.end();) {
         turn(*group);
         group = group->done() ? retire(running, group) : std::next(group);
       }
+      if (more && helpers && steps_ > alone) start_helpers(std::exchange(helpers, 0));
     }
   }
 
-  u64 steps = 0, last_pc = 0;
-  const Instruction* last = nullptr;
+  void start_helpers(unsigned count) {
+    try {
+      for (; count; count--) threads_.emplace_back([&run = run_] { Worker(run).work(); });
+    } catch (const std::system_error&) {  // no more threads: fewer will do
+    }
+  }
 
- private:
   static size_t waves_running(const std::list<Group>& running) {
     size_t waves = 0;
     for (const Group& group : running) waves += group.waves.size();
@@ -104,29 +133,54 @@ class Run {
       moved = false;
       for (const auto& wave : group.waves) {
         if (wave->done || wave->at_barrier) continue;
-        run_wave(*wave, code_, steps, last, last_pc);
+        run_wave(*wave);
         moved |= wave->done || wave->at_barrier;
       }
       group.pass_barrier();
     }
   }
 
+  // Until it ends, waits or has had its slice.
+  void run_wave(Wave& wave) {
+    use_mode(wave.mode);
+    const bool tells = logs(5);
+    u64 left = slice;
+    const Instruction* previous = nullptr;
+    for (; left && !wave.done && !wave.at_barrier && !wave.pause; left--) {
+      pc_ = wave.pc, last_ = nullptr;
+      const Instruction& instruction = code_.behind(previous, wave.pc);
+      last_ = previous = &instruction;
+      if (tells) {
+        log(5, "%llx: %s exec=%llx", static_cast<unsigned long long>(wave.pc), instruction.text.c_str(),
+            static_cast<unsigned long long>(wave.exec()));
+      }
+      wave.pc = instruction.after;
+      if (wave.indexing)
+        execute_indexed(wave, instruction);
+      else
+        instruction.execute(wave, instruction);
+    }
+    steps_ += slice - left;
+    wave.pause = false;
+  }
+
   Group start(u64 number) {
+    const Kernel& kernel = run_.kernel;
     Group group;
-    group.lds.assign(kernel_.lds_bytes, 0);
-    const u64 count = kernel_.start_group(number);
+    group.lds.assign(kernel.lds_bytes, 0);
+    const u64 count = kernel.start_group(number);
     for (u64 k = 0; k < count; k++) {
       if (free_.empty()) {
-        group.waves.push_back(std::make_unique<Wave>(shared_));
+        group.waves.push_back(std::make_unique<Wave>(run_.shared));
       } else {
         group.waves.push_back(std::move(free_.back()));
         free_.pop_back();
       }
       Wave& wave = *group.waves.back();
-      wave.reset(kernel_.vector_registers, kernel_.accumulation_registers);
+      wave.reset(kernel.vector_registers, kernel.accumulation_registers);
       wave.lds = group.lds.data();
-      wave.lds_bytes = kernel_.lds_bytes;
-      kernel_.start_wave(wave, number, static_cast<u32>(k));
+      wave.lds_bytes = kernel.lds_bytes;
+      kernel.start_wave(wave, number, static_cast<u32>(k));
     }
     return group;
   }
@@ -136,24 +190,14 @@ class Run {
     return running.erase(group);
   }
 
-  const Dispatch& dispatch_;
-  const Kernel& kernel_;
-  Shared shared_;
+  Run& run_;
   Code code_;
-  u64 next_ = 0;
+  u64 steps_ = 0;
+  const Instruction* last_ = nullptr;  // null where there is none at pc_
+  u64 pc_ = 0;
   std::vector<std::unique_ptr<Wave>> free_;
+  std::vector<std::thread> threads_;
 };
-
-Fault fault_of(const Stop& stop, u64 pc, const Instruction* last) {
-  Fault fault;
-  fault.kind = stop.kind;
-  fault.pc = pc;
-  fault.address = stop.address;
-  fault.write = stop.write;
-  fault.text = stop.text;
-  if (last) fault.text += fault.text.find(last->text) == std::string::npos ? " (" + last->text + ")" : "";
-  return fault;
-}
 
 }  // namespace
 
@@ -161,14 +205,11 @@ Fault run_dispatch(const Dispatch& dispatch) {
   const HostModeKept kept;
   try {
     const Kernel kernel(dispatch);
-    Run run(dispatch, kernel);
-    try {
-      run.all();
-    } catch (const Stop& stop) {
-      return fault_of(stop, run.last_pc, run.last);
-    }
-    log(1, "dispatch done: %llu wave instructions", static_cast<unsigned long long>(run.steps));
-    return {};
+    Run run{dispatch, kernel};
+    Worker(run).work(dispatch.threads - 1);
+    if (run.fault.kind == FaultKind::none)
+      log(1, "dispatch done: %llu wave instructions", static_cast<unsigned long long>(run.steps));
+    return run.fault;
   } catch (const Stop& stop) {
     return fault_of(stop, 0, nullptr);
   } catch (const std::exception& error) {

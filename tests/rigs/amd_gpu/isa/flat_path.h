@@ -2,7 +2,7 @@
 #ifndef KERNCAP_AMD_GPU_ISA_FLAT_PATH_H
 #define KERNCAP_AMD_GPU_ISA_FLAT_PATH_H
 
-#include "lanes.h"
+#include "access.h"
 
 namespace amd_gpu {
 
@@ -20,17 +20,21 @@ class FlatPath {
   void read(unsigned lane, void* to, u32 bytes);
   void write(unsigned lane, const void* from, u32 bytes);
   u8* word(unsigned lane, u32 bytes);
-  // Only for all 64 lanes, side by side, in one writable mapping (reads of read-only memory go the other
-  // way).
-  u8* span(u32 bytes);
-  // Only for all 64 lanes within 2 GiB of one mapping: where lane l reads is `from[l]` bytes behind this.
-  const u8* around(u32 bytes, Lanes<u32>& from) const;
+  // Only for all 64 lanes in one mapping that was used before.
+  u8* span(u32 bytes, bool write);
+  u8* around(u32 bytes, bool write, Around& at) const;
 
  private:
+  u64 address(unsigned lane) const {
+    if (space == Space::scratch) return low32(same_ + (low_ ? low_[lane] : 0));
+    return same_ + (high_ ? join(low_[lane], high_[lane]) : low_[lane]);
+  }
   u8* aperture(unsigned lane, u32 bytes, bool write);
 
   Wave& wave_;
-  Lanes<u64> address_;
+  u64 same_ = 0;  // what all lanes add
+  const u32 *low_ = nullptr,
+            *high_ = nullptr;  // registers: read as long as the instruction has not written them
 };
 
 }  // namespace amd_gpu

@@ -73,6 +73,8 @@ enum class Move : u8 {
 
 struct Instruction {
   Execute execute = nullptr;
+  u64 after = 0;                              // the address of what follows it
+  mutable const Instruction* next = nullptr;  // what follows, where that is known and in the same page
   u8 size_bytes = 4;
   u8 operand_count = 0;
   u32 detail = 0;  // the Entry's

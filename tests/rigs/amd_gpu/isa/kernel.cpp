@@ -83,6 +83,7 @@ Kernel::Kernel(const Dispatch& dispatch) : dispatch_(dispatch) {
   const u32 total = std::min<u32>(512, 8 * ((rsrc1_ & 63) + 1));
   vector_registers = std::min(total, std::min<u32>(256, 4 * ((rsrc3 & 63) + 1)));
   accumulation_registers = std::min<u32>(256, total - vector_registers);
+  for (u32 k = 0; k < waves_of_group(); k++) ids_.push_back(ids_of(group_, k));
 }
 
 Size3 Kernel::group_position(u64 number) const {
@@ -100,17 +101,26 @@ u64 Kernel::start_group(u64 number) const {
   return (size_of(group_position(number)).product() + lanes - 1) / lanes;
 }
 
-void Kernel::start_wave(Wave& wave, u64 group_number, u32 wave_number) const {
-  const Size3 position = group_position(group_number), size = size_of(position);
+// x, y and z of the work-items in one wave, ten bits each.
+Kernel::Ids Kernel::ids_of(const Size3& size, u32 wave_number) const {
   const u64 first = u64{wave_number} * lanes, items = size.product();
   u32 x = static_cast<u32>(first % size.x), y = static_cast<u32>(first / size.x % size.y);
   u32 z = static_cast<u32>(first / size.x / size.y);
+  Ids ids{};
   for (u32 l = 0; l < lanes && first + l < items; l++) {
-    wave.vector[0][l] = x | y << 10 | z << 20;
+    ids[l] = x | y << 10 | z << 20;
     if (++x < size.x) continue;
     x = 0;
     if (++y == size.y) y = 0, z++;
   }
+  return ids;
+}
+
+void Kernel::start_wave(Wave& wave, u64 group_number, u32 wave_number) const {
+  const Size3 position = group_position(group_number), size = size_of(position);
+  const u64 first = u64{wave_number} * lanes, items = size.product();
+  const Ids& ids = size == group_ ? ids_[wave_number] : ids_of(size, wave_number);
+  std::memcpy(wave.vector[0], ids.data(), sizeof wave.vector[0]);
   const u64 left = items - first;
   const u64 active = left < lanes ? (u64{1} << left) - 1 : ~u64{0};
   wave.set_exec(active);

@@ -2,6 +2,8 @@
 #ifndef KERNCAP_AMD_GPU_ISA_KERNEL_H
 #define KERNCAP_AMD_GPU_ISA_KERNEL_H
 
+#include <vector>
+
 #include "wave.h"
 
 namespace amd_gpu {
@@ -9,6 +11,7 @@ namespace amd_gpu {
 struct Size3 {
   u32 x = 1, y = 1, z = 1;
   u64 product() const { return u64{x} * y * z; }
+  bool operator==(const Size3&) const = default;
 };
 
 class Kernel {
@@ -28,6 +31,8 @@ class Kernel {
  private:
   Size3 group_position(u64 number) const;
   Size3 size_of(const Size3& position) const;
+  using Ids = std::array<u32, lanes>;
+  Ids ids_of(const Size3& size, u32 wave_number) const;
   void start_scalars(Wave& wave, const Size3& position) const;
   u16 preload(Wave& wave, u16 next) const;
 
@@ -36,6 +41,7 @@ class Kernel {
   Size3 group_, grid_, groups_;
   u32 rsrc1_ = 0, rsrc2_ = 0;
   u16 properties_ = 0, preload_ = 0;
+  std::vector<Ids> ids_;  // of the waves of a whole group
 };
 
 }  // namespace amd_gpu

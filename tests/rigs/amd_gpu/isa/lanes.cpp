@@ -133,8 +133,8 @@ void apply_signs(const Operand& operand, T* values) {
 }
 
 template <class T>
-const T* source(const Wave& wave, const Instruction& instruction, unsigned which, unsigned slot,
-                Lanes<T>& room) {
+const T* any_source(const Wave& wave, const Instruction& instruction, unsigned which, unsigned slot,
+                    Lanes<T>& room) {
   const Operand& operand = instruction.operand(which);
   const bool signs = is_real<T> && (operand.negate || operand.absolute);
   // Half a scalar register is selected like half a vector register; constants have no halves.
@@ -182,7 +182,7 @@ void scale_and_clamp(const Wave& wave, const Instruction& instruction, T* values
 }
 
 template <class T>
-void put(Wave& wave, const Instruction& instruction, unsigned which, Lanes<T>& values, OtherHalf other) {
+void put_any(Wave& wave, const Instruction& instruction, unsigned which, Lanes<T>& values, OtherHalf other) {
   if constexpr (is_real<T>) {
     if (instruction.clamp || instruction.output_scale) scale_and_clamp(wave, instruction, values.lane);
   }
@@ -214,10 +214,10 @@ void put(Wave& wave, const Instruction& instruction, unsigned which, Lanes<T>& v
   }
 }
 
-#define INSTANTIATE(T)                                                                         \
-  template void apply_signs<T>(const Operand&, T*);                                            \
-  template const T* source<T>(const Wave&, const Instruction&, unsigned, unsigned, Lanes<T>&); \
-  template void put<T>(Wave&, const Instruction&, unsigned, Lanes<T>&, OtherHalf);
+#define INSTANTIATE(T)                                                                             \
+  template void apply_signs<T>(const Operand&, T*);                                                \
+  template const T* any_source<T>(const Wave&, const Instruction&, unsigned, unsigned, Lanes<T>&); \
+  template void put_any<T>(Wave&, const Instruction&, unsigned, Lanes<T>&, OtherHalf);
 INSTANTIATE(u16)
 INSTANTIATE(i16)
 INSTANTIATE(f16)

@@ -74,8 +74,33 @@ void apply_signs(const Operand& operand, T* values);
 
 // Source `slot` (operand `which`) for all lanes; `room` is used where it is not a plain register.
 template <class T>
+const T* any_source(const Wave& wave, const Instruction& instruction, unsigned which, unsigned slot,
+                    Lanes<T>& room);
+
+// The same where the instruction is plain, of 32 or 64 bits.
+template <class T>
+const T* plain_source(const Wave& wave, const Operand& operand, Lanes<T>& room) {
+  if (operand.is_vector()) {
+    const u32* words = wave.vector[operand.index];
+    if constexpr (sizeof(T) == 4)
+      return reinterpret_cast<const T*>(words);
+    else
+      for (unsigned l = 0; l < lanes; l++) room[l] = as<T>(join(words[l], words[lanes + l]));
+  } else {
+    const T same = uniform<T>(wave, operand);
+    for (unsigned l = 0; l < lanes; l++) room[l] = same;
+  }
+  return room.lane;
+}
+
+template <class T>
 const T* source(const Wave& wave, const Instruction& instruction, unsigned which, unsigned slot,
-                Lanes<T>& room);
+                Lanes<T>& room) {
+  if constexpr (sizeof(T) >= 4) {
+    if (instruction.plain) return plain_source(wave, instruction.operand(which), room);
+  }
+  return any_source(wave, instruction, which, slot, room);
+}
 
 // --- results ---------------------------------------------------------------------------------------------
 
@@ -89,15 +114,40 @@ inline void copy_row(u32* to, const u32* from) {
 
 // A word for each lane, from its own number of bytes behind `base`, below 2 GiB; `more` counts for all.
 inline void gather(const u8* base, const u32* from, u32 more, u32* to) {
+  base += more;
 #if defined(__AVX512F__)
+  const __m512i side_by_side = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60);
   for (unsigned l = 0; l < lanes; l += 16) {
-    const __m512i at =
-        _mm512_add_epi32(_mm512_loadu_si512(from + l), _mm512_set1_epi32(static_cast<i32>(more)));
-    _mm512_storeu_si512(to + l, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, at, base, 1));
+    // Rows of a tile lie side by side, or are one word for all.
+    const __m512i at = _mm512_loadu_si512(from + l),
+                  behind = _mm512_sub_epi32(at, _mm512_set1_epi32(static_cast<i32>(from[l])));
+    i32 first;
+    std::memcpy(&first, base + from[l], sizeof first);
+    __m512i found = _mm512_set1_epi32(first);
+    if (_mm512_cmpneq_epi32_mask(behind, side_by_side) == 0)
+      found = _mm512_loadu_si512(base + from[l]);
+    else if (_mm512_test_epi32_mask(behind, behind))
+      found = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, at, base, 1);
+    _mm512_storeu_si512(to + l, found);
   }
 #else
-  for (unsigned l = 0; l < lanes; l++) std::memcpy(to + l, base + (from[l] + more), 4);
+  for (unsigned l = 0; l < lanes; l++) std::memcpy(to + l, base + from[l], 4);
 #endif
+}
+
+// So many words for each lane, from its number of bytes on.
+template <unsigned words>
+void gather_rows(const u8* base, const u32* from, Lanes<u32>* rows) {
+  if constexpr (words == 4) {
+    for (unsigned l = 0; l < lanes; l += 4) {
+      __m128 four[4];
+      for (unsigned k = 0; k < 4; k++) std::memcpy(&four[k], base + from[l + k], sizeof four[k]);
+      _MM_TRANSPOSE4_PS(four[0], four[1], four[2], four[3]);
+      for (unsigned k = 0; k < 4; k++) std::memcpy(&rows[k][l], &four[k], sizeof four[k]);
+    }
+  } else {
+    for (unsigned k = 0; k < words; k++) gather(base, from, 4 * k, rows[k].lane);
+  }
 }
 
 // The halves of words that begin at bit `shift`, as numbers.
@@ -114,6 +164,19 @@ inline void halves_to_floats(const u32* words, unsigned shift, f32* to) {
 #endif
 }
 
+// Numbers as halves, in the lower half of each word.
+inline void floats_to_halves(const f32* from, u32* words) {
+#if defined(__AVX512F__)
+  constexpr __mmask16 every = 0xffff;
+  for (unsigned l = 0; l < lanes; l += 16) {
+    const __m256i halves = _mm512_maskz_cvtps_ph(every, _mm512_loadu_ps(from + l), _MM_FROUND_CUR_DIRECTION);
+    _mm512_storeu_si512(words + l, _mm512_maskz_cvtepu16_epi32(every, halves));
+  }
+#else
+  for (unsigned l = 0; l < lanes; l++) words[l] = float_to_half(from[l]);
+#endif
+}
+
 // The highest of all lanes. Explicit, as the compiler takes one after the other.
 inline u32 highest_of(const u32* values) {
   Eight most = *reinterpret_cast<const Eight*>(values);
@@ -126,22 +189,38 @@ inline u32 highest_of(const u32* values) {
   return highest;
 }
 
+#if defined(__AVX512F__)
+inline __mmask16 sixteen_of(u64 mask, unsigned first) {
+  return static_cast<__mmask16>(mask >> first);
+}
+#endif
+
 // 1 in each lane of the mask, 0 in the others.
 inline void spread(u64 mask, u32* to) {
+#if defined(__AVX512F__)
+  for (unsigned l = 0; l < lanes; l += 16)
+    _mm512_storeu_si512(to + l, _mm512_maskz_set1_epi32(sixteen_of(mask, l), 1));
+#else
   const Eight bits = {1, 2, 4, 8, 16, 32, 64, 128};
   for (unsigned l = 0; l < lanes; l += 8)
     *reinterpret_cast<Eight*>(to + l) =
         reinterpret_cast<Eight>((bits & static_cast<u32>(mask >> l)) != 0) & 1;
+#endif
 }
 
 inline void merge(u32* to, const u32* from, u64 mask) {
   if (mask == ~u64{0}) return copy_row(to, from);
+#if defined(__AVX512F__)
+  for (unsigned l = 0; l < lanes; l += 16)
+    _mm512_mask_storeu_epi32(to + l, sixteen_of(mask, l), _mm512_loadu_si512(from + l));
+#else
   const Eight bits = {1, 2, 4, 8, 16, 32, 64, 128};
   for (unsigned l = 0; l < lanes; l += 8) {
     const auto chosen = reinterpret_cast<Eight>((bits & static_cast<u32>(mask >> l)) != 0);
     auto& old = *reinterpret_cast<Eight*>(to + l);
     old = (chosen & *reinterpret_cast<const Eight*>(from + l)) | (~chosen & old);
   }
+#endif
 }
 
 // The output modifiers of real numbers.
@@ -156,8 +235,22 @@ enum class OtherHalf { cleared, kept };
 // Writes results to operand `which`: active lanes alone, with DPP's, SDWA's and op_sel's ways of writing.
 // T is a number of 16, 32 or 64 bits, here and for source().
 template <class T>
+void put_any(Wave& wave, const Instruction& instruction, unsigned which, Lanes<T>& values, OtherHalf other);
+
+template <class T>
 void put(Wave& wave, const Instruction& instruction, unsigned which, Lanes<T>& values,
-         OtherHalf other = OtherHalf::cleared);
+         OtherHalf other = OtherHalf::cleared) {
+  if (sizeof(T) == 2 || !instruction.plain) return put_any(wave, instruction, which, values, other);
+  u32* to = wave.vector[instruction.operand(which).index];
+  if constexpr (sizeof(T) == 4) merge(to, reinterpret_cast<const u32*>(values.lane), wave.exec());
+  if constexpr (sizeof(T) == 8) {
+    Lanes<u32> low, high;
+    for (unsigned l = 0; l < lanes; l++)
+      low[l] = low32(as<u64>(values[l])), high[l] = high32(as<u64>(values[l]));
+    merge(to, low.lane, wave.exec());
+    merge(to + lanes, high.lane, wave.exec());
+  }
+}
 
 // --- instructions from lambdas ---------------------------------------------------------------------------
 
@@ -179,33 +272,18 @@ struct Signature<R (C::*)(A...) const> {
 template <class F>
 using SignatureOf = Signature<decltype(&F::operator())>;
 
-// A source of a plain instruction, of 32 bits.
-template <class T>
-const T* plain_source(const Wave& wave, const Operand& operand, Lanes<T>& room) {
-  if (operand.is_vector()) return reinterpret_cast<const T*>(wave.vector[operand.index]);
-  const T same = uniform<T>(wave, operand);
-  for (unsigned l = 0; l < lanes; l++) room[l] = same;
-  return room.lane;
-}
-
+// Nothing but words, and all lanes are written: in place.
 template <class F, size_t... slot>
-void run_plain(Wave& wave, const Instruction& instruction, std::index_sequence<slot...>) {
+void run_in_place(Wave& wave, const Instruction& instruction, std::index_sequence<slot...>) {
   using Arguments = typename SignatureOf<F>::Arguments;
-  using Result = typename SignatureOf<F>::Result;
   std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
   const std::tuple from{plain_source<std::tuple_element_t<slot, Arguments>>(
       wave, instruction.operand(1 + slot), std::get<slot>(rooms).values)...};
-  u32* to = wave.vector[instruction.operand(0).index];
-  if (wave.exec() == ~u64{0}) {
-    auto* results = reinterpret_cast<Result*>(to);
-    // A source may be the destination, and then a lane is read before it is written.
+  auto* results =
+      reinterpret_cast<typename SignatureOf<F>::Result*>(wave.vector[instruction.operand(0).index]);
+  // A source may be the destination, and then a lane is read before it is written.
 #pragma GCC ivdep
-    for (unsigned l = 0; l < lanes; l++) results[l] = F{}(std::get<slot>(from)[l]...);
-    return;
-  }
-  Lanes<Result> results;
   for (unsigned l = 0; l < lanes; l++) results[l] = F{}(std::get<slot>(from)[l]...);
-  merge(to, reinterpret_cast<const u32*>(results.lane), wave.exec());
 }
 
 template <class F, size_t... slot>
@@ -219,7 +297,7 @@ template <class F, OtherHalf other, size_t... slot>
 void run_vector(Wave& wave, const Instruction& instruction, std::index_sequence<slot...> slots) {
   using Arguments = typename SignatureOf<F>::Arguments;
   if constexpr (has_words_only<F>(std::index_sequence<slot...>{})) {
-    if (instruction.plain) return run_plain<F>(wave, instruction, slots);
+    if (instruction.plain && wave.exec() == ~u64{0}) return run_in_place<F>(wave, instruction, slots);
   }
   std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
   const std::tuple from{source<std::tuple_element_t<slot, Arguments>>(wave, instruction, 1 + slot, slot,
@@ -341,6 +419,12 @@ inline u64 mask_of(const Lanes<u8>& flags) {
 // The same for flags of 0 or 1 in 32 bits.
 inline u64 mask_of(const Lanes<u32>& flags) {
   u64 mask = 0;
+#if defined(__AVX512F__)
+  for (unsigned l = 0; l < lanes; l += 16) {
+    const __m512i sixteen = _mm512_loadu_si512(&flags.lane[l]);
+    mask |= u64{_mm512_test_epi32_mask(sixteen, sixteen)} << l;
+  }
+#else
   for (unsigned l = 0; l < lanes; l += 8) {
 #ifdef __AVX2__
     const __m256i eight = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(&flags.lane[l]));
@@ -349,6 +433,7 @@ inline u64 mask_of(const Lanes<u32>& flags) {
     for (unsigned k = 0; k < 8; k++) mask |= u64{flags[l + k]} << (l + k);
 #endif
   }
+#endif
   return mask;
 }
 

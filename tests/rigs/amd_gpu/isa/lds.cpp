@@ -5,6 +5,18 @@
 namespace amd_gpu {
 namespace {
 
+// Where all lanes' elements lie in LDS; false where one of them is outside. Inactive lanes are at the start.
+bool around_elements(const Wave& wave, const u32* address, u32 offset, u32 bytes, Around& at) {
+  at.inside = wave.exec();
+  // The sum has 32 bits and wraps around: compilers write negative indices so.
+  for (unsigned l = 0; l < lanes; l++) at.from[l] = address[l] + offset;
+  if (at.inside != ~u64{0}) {
+    const Lanes<u32> start{};
+    merge(at.from.lane, start.lane, ~at.inside);
+  }
+  return u64{highest_of(at.from.lane)} + bytes <= wave.lds_bytes;
+}
+
 class LdsPath {
  public:
   static constexpr unsigned load_address = 1, store_address = 0, store_data = 1;
@@ -14,18 +26,15 @@ class LdsPath {
 
   void read(unsigned lane, void* to, u32 bytes) { std::memcpy(to, at(lane, bytes, false), bytes); }
   void write(unsigned lane, const void* from, u32 bytes) { std::memcpy(at(lane, bytes, true), from, bytes); }
-  u8* span(u32 bytes) const {
-    // The sum has 32 bits and wraps around: compilers write negative indices so.
+  u8* span(u32 bytes, bool) const {
     const u64 start = u64{address_[0] + offset_};
     if (wave_.exec() != ~u64{0} || start + bytes * lanes > wave_.lds_bytes) return nullptr;
     u32 differs = 0;
     for (unsigned l = 0; l < lanes; l++) differs |= address_[l] ^ (address_[0] + bytes * l);
     return differs ? nullptr : wave_.lds + start;
   }
-  const u8* around(u32 bytes, Lanes<u32>& from) const {
-    if (wave_.exec() != ~u64{0}) return nullptr;
-    for (unsigned l = 0; l < lanes; l++) from[l] = address_[l] + offset_;
-    return u64{highest_of(from.lane)} + bytes > wave_.lds_bytes ? nullptr : wave_.lds;
+  u8* around(u32 bytes, bool, Around& at) const {
+    return around_elements(wave_, address_, offset_, bytes, at) ? wave_.lds : nullptr;
   }
 
  private:
@@ -48,32 +57,19 @@ u64 element_at(u32 address, unsigned elements) {
 template <class T, unsigned step>
 void read_two(Wave& wave, const Instruction& in) {
   constexpr unsigned words = sizeof(T) / 4;
-  const Operand& to = in.operand(0);
-  Lanes<u32> address;
-  copy_row(address.lane, wave.vector[in.operand(1).index]);
-  if (wave.exec() == ~u64{0}) {
-    const unsigned offsets[2] = {in.offset0 * step, in.offset1 * step};
-    Lanes<u32> from[2];
-    bool inside = true;
-    for (unsigned k = 0; k < 2; k++) {
-      const u32 more = offsets[k] * static_cast<u32>(sizeof(T));
-      for (unsigned l = 0; l < lanes; l++) from[k][l] = address[l] + more;
-      inside &= u64{highest_of(from[k].lane)} + sizeof(T) <= wave.lds_bytes;
-    }
-    if (inside) {
-      for (unsigned k = 0; k < 2 * words; k++)
-        gather(wave.lds, from[k / words].lane, k % words * 4, wave.vector[to.index + k]);
-      return;
-    }
+  const u16 to = in.operand(0).index;
+  const u32* address = wave.vector[in.operand(1).index];
+  const u32 offsets[2] = {in.offset0 * step, in.offset1 * step};
+  Around at[2];
+  Lanes<u32> rows[2 * words];
+  for (unsigned k = 0; k < 2; k++) {
+    const u32 offset = offsets[k] * static_cast<u32>(sizeof(T));
+    if (around_elements(wave, address, offset, sizeof(T), at[k]))
+      gather_rows<words>(wave.lds, at[k].from.lane, rows + k * words);
+    else
+      for_active(wave, [&](unsigned l) { wave.lds_at(u64{address[l] + offset}, sizeof(T), false); });
   }
-  for_active(wave, [&](unsigned l) {
-    u32 values[2 * words];
-    std::memcpy(values, wave.lds_at(element_at<T>(address[l], in.offset0 * step), sizeof(T), false),
-                sizeof(T));
-    std::memcpy(values + words, wave.lds_at(element_at<T>(address[l], in.offset1 * step), sizeof(T), false),
-                sizeof(T));
-    for (unsigned k = 0; k < 2 * words; k++) wave.vector[to.index + k][l] = values[k];
-  });
+  for (unsigned k = 0; k < 2 * words; k++) merge(wave.vector[to + k], rows[k].lane, wave.exec());
 }
 
 template <class T, unsigned step>

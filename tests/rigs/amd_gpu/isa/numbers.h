@@ -50,10 +50,10 @@ inline u16 float_to_half(f32 value) {
   return as<u16>(static_cast<f16>(value));
 }
 
-// The product of two f16 is exact in an f32. What the sum loses makes its last bit sticky (round to odd),
-// which the second rounding then respects.
-inline f16 fma_half(f16 a, f16 b, f16 c) {
-  const f32 product = static_cast<f32>(a) * static_cast<f32>(b), addend = static_cast<f32>(c);
+// Of numbers that are f16: rounded to f16 it is their fma. The product is exact in an f32. What the sum loses
+// makes its last bit sticky (round to odd), which the second rounding then respects.
+inline f32 fma_of_halves(f32 a, f32 b, f32 addend) {
+  const f32 product = a * b;
   const f32 sum = product + addend, part = sum - product;
   const f32 lost = (product - (sum - part)) + (addend - part);
   const u32 bits = as<u32>(sum);
@@ -62,7 +62,10 @@ inline f16 fma_half(f16 a, f16 b, f16 c) {
   const u32 up = static_cast<u32>(lost > 0) ^ bits >> 31, down = static_cast<u32>(lost < 0) ^ bits >> 31;
   const u32 inexact = static_cast<u32>(lost > 0) | static_cast<u32>(lost < 0);
   const u32 even = ~bits & inexact & 1;
-  return static_cast<f16>(as<f32>(bits + (even & up) - (even & down)));
+  return as<f32>(bits + (even & up) - (even & down));
+}
+inline f16 fma_half(f16 a, f16 b, f16 c) {
+  return static_cast<f16>(fma_of_halves(static_cast<f32>(a), static_cast<f32>(b), static_cast<f32>(c)));
 }
 
 constexpr f32 bf16_to_float(u16 bits) {

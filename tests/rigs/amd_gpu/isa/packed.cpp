@@ -91,6 +91,41 @@ void packed(Table& table, std::string_view mnemonic, F, S) {
   table.add(mnemonic, Entry{.execute = execute_packed<F>, .clamped = execute_packed<S>});
 }
 
+// Two f16: arithmetic in f32, whose result is rounded to f16.
+template <class F, size_t... slot>
+void run_packed_halves(Wave& wave, const Instruction& in, std::index_sequence<slot...>) {
+  Lanes<u32> words[2];
+  for (unsigned half = 0; half < 2; half++) {
+    Lanes<f32> sources[sizeof...(slot)], results;
+    for (unsigned k = 0; k < sizeof...(slot); k++) {
+      const Operand& operand = in.operand(1 + k);
+      if (operand.is_vector()) {
+        halves_to_floats(wave.vector[operand.index], picks_upper(in, k, half) ? 16 : 0, sources[k].lane);
+        Operand sign;
+        sign.negate = negates(in, k, half);
+        apply_signs(sign, sources[k].lane);
+      } else {
+        Lanes<f16> room;
+        const f16* same = packed_source<f16>(wave, in, k, half, room);
+        for (unsigned l = 0; l < lanes; l++) sources[k][l] = static_cast<f32>(same[0]);
+      }
+    }
+    for (unsigned l = 0; l < lanes; l++) results[l] = F{}(sources[slot][l]...);
+    clamp_packed(wave, in, results);
+    floats_to_halves(results.lane, words[half].lane);
+  }
+  for (unsigned l = 0; l < lanes; l++) words[0][l] |= words[1][l] << 16;
+  merge(wave.vector[in.operand(0).index], words[0].lane, wave.exec());
+}
+
+template <class F>
+void packed_halves(Table& table, std::string_view mnemonic, F) {
+  const Execute execute = [](Wave& wave, const Instruction& in) {
+    run_packed_halves<F>(wave, in, std::make_index_sequence<SignatureOf<F>::count>{});
+  };
+  table.add(mnemonic, Entry{.execute = execute, .clamps = true});
+}
+
 // Each result is one of the registers of a source: op_sel bit 0 for the lower, bit 1 for the upper result.
 void move_pair(Wave& wave, const Instruction& in) {
   Lanes<u32> results[2], room;
@@ -112,13 +147,11 @@ void mix_sources(const Wave& wave, const Instruction& in, Lanes<f32>* values) {
     Lanes<u32> room;
     const u32* from = words_of(wave, in, operand, slot, room);
     const bool is_half = in.op_sel_hi >> slot & 1, upper = in.op_sel >> slot & 1;
-    for (unsigned l = 0; l < lanes; l++) {
-      if (!is_half)
-        values[slot][l] = as<f32>(from[l]);
-      else if (operand.kind == Operand::Kind::real)
-        values[slot][l] = static_cast<f32>(operand.real);
-      else
-        values[slot][l] = half_to_float(half_of(from[l], upper));
+    if (is_half && operand.kind != Operand::Kind::real) {
+      halves_to_floats(from, upper ? 16 : 0, values[slot].lane);
+    } else {
+      for (unsigned l = 0; l < lanes; l++)
+        values[slot][l] = is_half ? static_cast<f32>(operand.real) : as<f32>(from[l]);
     }
     Operand signs = operand;
     signs.absolute |= negates(in, slot, true);  // neg_hi is printed where abs is meant
@@ -156,18 +189,16 @@ void add_real(Table& t) {
   packed(t, "v_pk_fma_f32", [](f32 a, f32 b, f32 c) { return std::fma(a, b, c); });
   packed(t, "v_pk_mul_f32", [](f32 a, f32 b) { return a * b; });
   packed(t, "v_pk_add_f32", [](f32 a, f32 b) { return a + b; });
-  packed(t, "v_pk_fma_f16", [](f16 a, f16 b, f16 c) { return fma_half(a, b, c); });
-  packed(t, "v_pk_mul_f16",
-         [](f16 a, f16 b) { return static_cast<f16>(static_cast<f32>(a) * static_cast<f32>(b)); });
-  packed(t, "v_pk_add_f16",
-         [](f16 a, f16 b) { return static_cast<f16>(static_cast<f32>(a) + static_cast<f32>(b)); });
-  packed(t, "v_pk_max_f16", [](f16 a, f16 b) { return max_of(a, b); });
-  packed(t, "v_pk_min_f16", [](f16 a, f16 b) { return min_of(a, b); });
-  packed(t, "v_pk_minimum3_f16", [](f16 a, f16 b, f16 c) {
-    return a != a || b != b || c != c ? static_cast<f16>(NAN) : min_of(min_of(a, b), c);
+  packed_halves(t, "v_pk_fma_f16", [](f32 a, f32 b, f32 c) { return fma_of_halves(a, b, c); });
+  packed_halves(t, "v_pk_mul_f16", [](f32 a, f32 b) { return a * b; });
+  packed_halves(t, "v_pk_add_f16", [](f32 a, f32 b) { return a + b; });
+  packed_halves(t, "v_pk_max_f16", [](f32 a, f32 b) { return max_of(a, b); });
+  packed_halves(t, "v_pk_min_f16", [](f32 a, f32 b) { return min_of(a, b); });
+  packed_halves(t, "v_pk_minimum3_f16", [](f32 a, f32 b, f32 c) {
+    return a != a || b != b || c != c ? NAN : min_of(min_of(a, b), c);
   });
-  packed(t, "v_pk_maximum3_f16", [](f16 a, f16 b, f16 c) {
-    return a != a || b != b || c != c ? static_cast<f16>(NAN) : max_of(max_of(a, b), c);
+  packed_halves(t, "v_pk_maximum3_f16", [](f32 a, f32 b, f32 c) {
+    return a != a || b != b || c != c ? NAN : max_of(max_of(a, b), c);
   });
 }
 

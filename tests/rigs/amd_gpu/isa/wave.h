@@ -29,9 +29,11 @@ struct Stop {
 // What all waves of a dispatch share.
 struct Shared {
   const Dispatch* dispatch;
-  u32 private_bytes = 0;  // scratch of one lane
+  u32 private_bytes = 0;             // scratch of one lane
+  std::atomic<bool> failed = false;  // another wave has ended the dispatch
   bool cancelled() const {
-    return dispatch->cancelled && dispatch->cancelled->load(std::memory_order_relaxed);
+    return failed.load(std::memory_order_relaxed) ||
+           (dispatch->cancelled && dispatch->cancelled->load(std::memory_order_relaxed));
   }
 };
 
