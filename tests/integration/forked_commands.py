@@ -185,11 +185,7 @@ def _serve(control: socket.socket, client: str) -> None:
     )
     control.send(json.dumps([forked_torch.address_of(plain), with_torch, compilers]).encode())
     _import_all()
-    with selectors.DefaultSelector() as selector:
-        selector.register(plain, selectors.EVENT_READ)
-        selector.register(control, selectors.EVENT_READ)
-        while control not in [key.fileobj for key, _ in selector.select()]:
-            _fork(plain, lambda: _install((nurseries, compilers), client))
+    _fork_for_requests(plain, lambda: _install((nurseries, compilers), client), until=control)
     plain.close()
 
 
@@ -203,8 +199,8 @@ def _serve_with_torch(client: str, listening: socket.socket, addresses: list[str
         _install(addresses[:2], client)
         torch.install()
 
-    while True:
-        _fork(listening, install, torch)
+    _fork_for_requests(listening, install, torch)
+    raise AssertionError("it is ended with the process that started it")
 
 
 def _install(nurseries: Sequence[str], client: str) -> None:
@@ -220,26 +216,65 @@ def _install(nurseries: Sequence[str], client: str) -> None:
     forked_nurseries.install(*nurseries)
 
 
-def _fork(
-    listening: socket.socket, install: Callable[[], None], torch: forked_targets.Torch | None = None
-) -> None:
-    asked, _ = listening.accept()
-    message, pipes, _, _ = socket.recv_fds(asked, _MOST_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
-    asked.close()
-    if not os.fork():
-        listening.close()
-        words, cwd, environment, program = json.loads(message)
-        if not program:
-            install()
-        be: Callable[..., int] = _command
-        if program and torch is not None:
-            be = torch.be
-        _supervise(functools.partial(be, words, environment), cwd, *pipes)
-    for pipe in pipes:
-        os.close(pipe)
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+def _fork_for_requests(
+    listening: socket.socket, install: Callable[[], None], torch: forked_targets.Torch | None = None,
+    until: socket.socket | None = None,
+) -> None:  # fmt: skip
+    """A command for each, at the same time if so asked; ends when the other side of ``until`` is gone."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(listening, selectors.EVENT_READ)
+        if until is not None:
+            selector.register(until, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is until:
+                    return
+                if key.fileobj is not listening:  # a command has ended
+                    selector.unregister(key.fileobj)
+                    os.close(key.fd)
+                    pid, said = key.data
+                    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                    _say(said, status)
+                    os.close(said)
+                    continue
+                asked, _ = listening.accept()
+                message, pipes, _, _ = socket.recv_fds(asked, _MOST_BYTES, 4, socket.MSG_CMSG_CLOEXEC)
+                asked.close()
+                pid = os.fork()
+                if not pid:
+                    for other in list(selector.get_map().values()):
+                        os.close(other.fd)
+                        if other.data:
+                            os.close(other.data[1])
+                    selector.close()
+                    _be(message, pipes, install, torch)
+                said, *streams = pipes
+                _say(said, pid)
+                for stream in streams:
+                    os.close(stream)
+                selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, said))
+
+
+def _say(said: int, number: int) -> None:
+    with contextlib.suppress(OSError):  # whoever asked has given up
+        os.write(said, f"{number}\n".encode())
+
+
+def _be(
+    message: bytes, pipes: list[int], install: Callable[[], None], torch: forked_targets.Torch | None
+) -> NoReturn:
+    """In the fork. ``pipes`` end with stdout, stderr, and stdin if there is one."""
+    words, cwd, environment, program = json.loads(message)
+    if not program:
+        install()
+    os.close(pipes[0])
+    for number, stream in zip((1, 2, 0), pipes[1:], strict=False):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(cwd)
+    if program and torch is not None:
+        torch.be(words, environment)
+    _end(_command(words, environment))
 
 
 def _import_all() -> None:
@@ -251,26 +286,6 @@ def _import_all() -> None:
             with contextlib.suppress(ImportError):  # an optional library
                 importlib.import_module(module.name)
     gc.freeze()  # what a fork collects, it copies
-
-
-def _supervise(be: Callable[[], int], cwd: str, said: int, *streams: int) -> NoReturn:
-    """Fork once more, and say how that ends: so commands can run at the same time.
-
-    ``streams`` are stdout, stderr, and stdin if there is one.
-    """
-    pid = os.fork()
-    if not pid:
-        os.close(said)
-        for number, stream in zip((1, 2, 0), streams, strict=False):
-            os.dup2(stream, number)
-            os.close(stream)
-        os.chdir(cwd)
-        _end(be())
-    os.write(said, f"{pid}\n".encode())
-    for stream in streams:
-        os.close(stream)
-    os.write(said, f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
-    os._exit(0)
 
 
 def _command(words: list[str], environment: dict[str, str]) -> int:
