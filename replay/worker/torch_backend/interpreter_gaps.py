@@ -1,4 +1,4 @@
-"""Fills gaps of Triton's interpreter, in this process only, and makes its loads and stores faster.
+"""Fills gaps of Triton's interpreter, in this process only, and makes it faster.
 
 Seen with Triton 3.6 and 3.9: a float argument stays a Python float and so has no ``.to``; the functions of
 libdevice are stubs that return None, or ask for a compiler.
@@ -12,7 +12,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
-from . import interpreter_libdevice, interpreter_memory
+from . import interpreter_builtins, interpreter_libdevice, interpreter_memory
 
 _filled = False
 
@@ -21,6 +21,7 @@ def fill() -> None:
     """Put the replacements in place, once; before any source module takes its imports."""
     global _filled
     if not _filled:
+        interpreter_builtins.install()
         interpreter_libdevice.install()
         interpreter_memory.install()
         _filled = True

@@ -13,6 +13,7 @@ from triton.runtime import interpreter as interp
 from triton.runtime.jit import mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kerncap.replay.worker.torch_backend import interpreter_builtins
 from tests.integration.sanitizer.oracle import hooks, promises
 from tests.integration.sanitizer.oracle.memory import Memory
 from tests.integration.sanitizer.oracle.record import Recorder
@@ -36,6 +37,7 @@ def brute_force(
     """
     global _installed
     if not _installed:
+        interpreter_builtins.install()
         hooks.install()
         promises.install()
         _installed = True
