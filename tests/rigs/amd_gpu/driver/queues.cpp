@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 
@@ -11,18 +12,12 @@
 namespace amd_gpu {
 namespace {
 
-// How long a thread with nothing to do sleeps before it looks at the doorbell again: while a program launches
-// one kernel after another hardly at all, and an idle queue costs next to nothing. Sleeps and not
-// sched_yield(), which on a busy machine gives the processor away for milliseconds.
-long sleep_us(uint64_t idle_us) {
-  if (idle_us < 300) return 1;
-  if (idle_us < 5000) return 10;
-  if (idle_us < 50000) return 50;
-  return idle_us < 500000 ? 500 : 2000;
-}
-
+// A thread with nothing to do sleeps for a tenth of the time that it has had nothing to do, then looks at the
+// doorbell again: a packet waits little longer than it took to come, and an idle queue costs next to nothing.
+// Sleeps and not sched_yield(), which on a busy machine gives the processor away for milliseconds.
 void rest(uint64_t idle_since) {
-  const timespec pause{0, sleep_us((gpu_clock() - idle_since) / 100) * 1000};
+  const uint64_t idle_us = (gpu_clock() - idle_since) / 100;
+  const timespec pause{0, static_cast<long>(std::clamp<uint64_t>(idle_us / 10, 1, 2000)) * 1000};
   nanosleep(&pause, nullptr);
 }
 
