@@ -16,7 +16,7 @@ def chromium() -> Iterator[Any]:
     """A browser; the test is skipped if there is none."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
-        pytest.skip("chromium is not installed")
+        pytest.skip("no chromium on the path (Debian: apt-get install chromium)")
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     # As root, a container's usual user, Chromium refuses to run in its sandbox.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []

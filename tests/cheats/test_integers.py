@@ -9,6 +9,7 @@ import pytest
 from kerncap.answer import Answer
 from kerncap.api.verify import VerifyOptions, VerifyResult
 from tests.integration.conftest import CommandLine
+from tests.parameters import first_of
 
 from .resident import HERE, Resident, resident
 
@@ -33,10 +34,10 @@ CHEATS = {
     ),
 }
 HONEST = {
+    "a difference, and the interpreter": ("mark > limit", "mark - limit > 0"),
     "the other way round": ("mark > limit", "limit < mark"),
     "flags as factors": ("tl.where(kept != 0, x, 0.0)", "x * kept.to(tl.float32)"),
     "flags that are one": ("kept != 0", "kept == 1"),
-    "a difference, and the interpreter": ("mark > limit", "mark - limit > 0"),
 }
 
 INTERPRETED = "import os\nos.environ['TRITON_INTERPRET'] = '1'\n"  # and still there is TTIR to read
@@ -73,7 +74,7 @@ def test_a_number_as_a_constant_fails(rows: Resident) -> None:
     )
 
 
-@pytest.mark.parametrize("name", HONEST)
+@first_of("name", HONEST)
 def test_an_honest_rewrite_passes(rows: Resident, name: str) -> None:
     asks = "interpreter" in name and rows.case.engine.choice.memory == "host"
     result = judged(rows, *HONEST[name], ahead=INTERPRETED if asks else "")

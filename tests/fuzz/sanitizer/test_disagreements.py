@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
-if not all(map(importlib.util.find_spec, ("torch", "triton"))):
-    pytest.skip("torch or triton is not installed", allow_module_level=True)
+pytest.importorskip("torch")
+pytest.importorskip("triton")
 
 from tests.fuzz.sanitizer.campaign import complaint
 from tests.fuzz.sanitizer.case import Case, Tensor

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 
 import pytest
 
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed", allow_module_level=True)
-if importlib.util.find_spec("triton") is None:
-    pytest.skip("triton is not installed", allow_module_level=True)
+pytest.importorskip("torch")
+pytest.importorskip("triton")
 
 from tests.fuzz.sanitizer.campaign import Tally, complaint
 from tests.fuzz.sanitizer.compare import run
+from tests.parameters import first_of
 
 KERNELS = int(os.environ.get("KERNCAP_FUZZ_KERNELS", "180"))
 PARTS = 6
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@first_of("part", range(PARTS))
 def test_brute_force_and_the_sanitizer_agree(part: int) -> None:
     tally = Tally()
     complaints = []

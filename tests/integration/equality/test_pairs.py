@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -17,10 +18,15 @@ from tests.integration.equality.pairs import EQUAL, HIDDEN, UNEQUAL, Run, launch
 WITHOUT_WITNESS = ("place of the largest",)
 
 
+@cache
+def proof(name: str) -> Any:
+    make, first, second = EQUAL[name]
+    return proved(make(), first, second)
+
+
 @pytest.mark.parametrize("name", EQUAL)
 def test_equal_ones_are_proved(name: str) -> None:
-    make, first, second = EQUAL[name]
-    found = proved(make(), first, second)
+    found = proof(name)
     assert found.equal, found.reason
     assert found.trials * 29 > CONFIDENCE_BITS
     assert found.elements
@@ -49,8 +55,7 @@ def test_what_few_inputs_show_is_never_proved(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "functions"), [("layer norm, Welford", None), ("gelu", "erf")])
 def test_only_what_is_not_interpreted_is_said_to_be(name: str, functions: str | None) -> None:
-    make, first, second = EQUAL[name]
-    said = [one for one in proved(make(), first, second).assumptions if "equal arguments" in one]
+    said = [one for one in proof(name).assumptions if "equal arguments" in one]
     wanted = f"of {functions} it is only known that equal arguments give equal results"
     assert said == ([] if functions is None else [wanted])
 

@@ -54,7 +54,7 @@ def run(kerncap: CommandLine, *arguments: str | Path, trusted: bool = True) -> F
 
 
 def test_each_reproducer_is_a_test(kerncap_of_module: CommandLine, corpus: Path) -> None:
-    done = run(kerncap_of_module, "--kerncap", "corpus", "-v", "-n", "2")
+    done = run(kerncap_of_module, "--kerncap", "corpus", "-v", "-n", "1")
     text = done.stdout
     name = next(path.name for path in corpus.iterdir() if (path / "memory").is_dir())
     for line in (

@@ -6,6 +6,7 @@ finds.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -49,12 +50,17 @@ class Captured(UnderCapture):
         }
 
     def manifests(self) -> dict[Path, Manifest]:
-        found = {}
-        for path in self.paths:
-            with Reproducer.open(path) as reproducer:
-                reproducer.verify()
-                found[path] = reproducer.manifest
-        return found
+        return _verified(tuple(self.paths))
+
+
+@functools.cache  # it takes longer than what most tests ask of them
+def _verified(paths: tuple[Path, ...]) -> dict[Path, Manifest]:
+    found = {}
+    for path in paths:
+        with Reproducer.open(path) as reproducer:
+            reproducer.verify()
+            found[path] = reproducer.manifest
+    return found
 
 
 @dataclass(frozen=True)

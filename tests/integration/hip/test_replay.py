@@ -19,6 +19,7 @@ from kerncap.format.code_object import CodeObject, KernelMetadata
 from kerncap.replay import hip, staging
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.worker_process import Worker
+from tests.parameters import first_of
 from tests.unit.replay.native import BASE, SPACING
 
 from . import replay_launches as launches
@@ -201,7 +202,7 @@ extern "C" __global__ void describe(int* out) {
 """
 
 
-@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+@first_of("arch", ["gfx90a", "gfx942"])
 def test_hidden_arguments_are_those_of_the_replay(folder: Path, arch: str) -> None:
     """A newer compiler has kernels read their grid from hidden arguments: the captured bytes are stale."""
     code = launches.by_hiprtc(_HIDDEN, arch, EMULATOR, folder)

@@ -12,6 +12,7 @@ from kerncap.format import Reproducer
 from kerncap.replay import trust
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.outcome import Outcome
+from tests.parameters import first_of
 
 from . import replay_launches as launches
 from .replay_launches import emulator, launch
@@ -39,7 +40,7 @@ def first_launch(path: Path, limit_s: float = 10.0, device: str = "auto") -> Out
 
 
 # The first dispatch of the process is ROCr's own: it copies the code object to where the host does not reach.
-@pytest.mark.parametrize(
+@first_of(
     ("failure", "said"),
     [
         ("memory@2:0x123456000", "GPU memory fault at 0x123456000"),

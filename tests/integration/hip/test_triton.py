@@ -20,10 +20,8 @@ from .conftest import Bench
 KERNELS = Path(__file__).with_name("triton_targets") / "kernels.py"
 NAMES = ("softmax_kernel", "matmul_kernel", "layer_norm_kernel")
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None or importlib.util.find_spec("torch") is None,
-    reason="Triton or torch is not installed",
-)
+MISSING = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
 
 def environment(rig: Rig, arch: str = "gfx942") -> dict[str, str]:
