@@ -13,7 +13,7 @@ import pytest
 
 from kerncap.cli import COMMANDS, group
 from kerncap.errors import UsageError
-from kerncap.mcp import resources, server
+from kerncap.mcp import resources
 from kerncap.mcp.allowed import Allowed
 from kerncap.mcp.answers import answer
 from kerncap.mcp.bounded import Results, size
@@ -188,6 +188,8 @@ def test_every_text_that_the_manifest_lists_is_a_resource(tmp_path: Path) -> Non
 
 
 def test_an_error_has_the_status_of_the_command_line() -> None:
+    from kerncap.mcp import server  # the SDK loads slower than torch, in each of pytest's workers
+
     shown = server._error("one\ntwo", 3)
     assert shown.is_error and shown.structured_content is not None
     assert (shown.structured_content["exit_status"], shown.structured_content["lines"]) == (3, ["one", "two"])
