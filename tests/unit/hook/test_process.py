@@ -127,18 +127,10 @@ def test_nothing_happens_without_a_session(run: Run, tmp_path: Path) -> None:
 
 def test_a_damaged_session_harms_nothing(run: Run, tmp_path: Path) -> None:
     (tmp_path / "session.json").write_text("{")
-    outcome = run(ADD + CALL + "print(x[0].item())", environment={}, hooked=False)
-    (tmp_path / "target.py").write_text(ADD + CALL + "print(x[0].item())")
-    env = {
-        **os.environ,
-        "TRITON_INTERPRET": "1",
-        "PYTHONPATH": str(HOOK),
-        "KERNCAP_SESSION": str(tmp_path / "session.json"),
-    }
-    done = subprocess.run(
-        [sys.executable, "target.py"], cwd=tmp_path, env=env, capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, outcome.stdout, outcome.stderr)
+    script = ADD + CALL + "print(x[0].item())"
+    damaged = {"PYTHONPATH": str(HOOK), "KERNCAP_SESSION": str(tmp_path / "session.json")}
+    plain, done = (run(script, environment=given, hooked=False) for given in ({}, damaged))
+    assert (done.status, done.stdout, done.stderr) == (0, plain.stdout, plain.stderr)
 
 
 def test_a_session_folder_that_vanishes_harms_nothing(run: Run) -> None:
