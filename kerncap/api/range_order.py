@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from kerncap.capture import images
 from kerncap.format import LaunchOfRange, LaunchRange, schema
 
 _ALL = (1 << schema.MAX_RANGE_LAUNCHES) - 1
@@ -66,8 +67,10 @@ def order_of(opened: LaunchRange) -> RangeOrder:
         ]
         return RangeOrder(surely, [(1 << number) - 1 for number in range(len(launches))])
     gone = {missing.position for missing in opened.manifest.missing}
+    waits = _Waits()
     facts = [
-        facts_of(launch, launches[launch.number - 1] if launch.number else None, gone) for launch in launches
+        facts_of(launch, launches[launch.number - 1] if launch.number else None, gone, waits)
+        for launch in launches
     ]
     return ordered(recorded, facts)
 
@@ -103,11 +106,11 @@ def _same_stream(one: LaunchOfRange, other: LaunchOfRange) -> bool:
     return first.stream == second.stream and not in_graphs
 
 
-def facts_of(launch: LaunchOfRange, before: LaunchOfRange | None, gone: set[int]) -> Facts:
+def facts_of(launch: LaunchOfRange, before: LaunchOfRange | None, gone: set[int], waits: _Waits) -> Facts:
     manifest = launch.manifest
     return Facts(
         in_graph=(manifest.launch.route or "").startswith(_GRAPH),
-        may_wait=_may_wait(launch),
+        may_wait=waits.may_wait(launch),
         seen_by_host=any(region.kind in ("host", "managed") or region.shared for region in manifest.regions),
         records_events=any(attribute.id in _EVENT_ATTRIBUTES for attribute in manifest.launch.attributes),
         after_gap=before is not None
@@ -115,9 +118,36 @@ def facts_of(launch: LaunchOfRange, before: LaunchOfRange | None, gone: set[int]
     )
 
 
-def _may_wait(launch: LaunchOfRange) -> bool:
-    text = launch.code("ttir") if launch.manifest.kernel.language == "triton" else None
-    return text is None or _MAY_WAIT.search(text) is not None
+class _Waits:
+    """Which launches may wait for another: Triton's by their TTIR, those of CUDA by their machine code."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], bool] = {}  # by image and kernel: one may hold many kernels
+
+    def may_wait(self, launch: LaunchOfRange) -> bool:
+        """True if it is not known."""
+        manifest = launch.manifest
+        if manifest.kernel.language == "triton":
+            text = launch.code("ttir")
+            return text is None or _MAY_WAIT.search(text) is not None
+        files = {code.stage: code.file.sha256 for code in manifest.code}
+        stage = next((one for one in ("cubin", "fatbin") if one in files), None)
+        kernel = manifest.kernel.mangled
+        if stage is None or kernel is None:
+            return True
+        key = files[stage], kernel
+        if key not in self._known:
+            self._known[key] = _code_may_wait(launch.code(stage), manifest.device.arch, kernel)
+        return self._known[key]
+
+
+def _code_may_wait(image: bytes | None, arch: str | None, kernel: str) -> bool:
+    if image is None:
+        return True
+    try:
+        return images.may_wait_for_launches(images.choose(image, arch, kernel), kernel)
+    except images.ImageProblem:
+        return True
 
 
 def ordered(order: schema.StreamOrder, facts: Sequence[Facts]) -> RangeOrder:

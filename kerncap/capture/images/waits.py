@@ -1,13 +1,16 @@
-"""Whether a kernel may wait for another device or for the host: in a loop it loads what these may change.
+"""Whether a kernel may wait: for another device or for the host, or for another launch.
 
-That is a load or an atomic with the scope of the whole system (`volatile`, `ld.acquire.sys`, `atom.sys`)
-between a branch backwards and its target. A loop that only reads its data that way looks the same.
+For the first, it loads in a loop what these may change. That is a load or an atomic with the scope of the
+whole system (`volatile`, `ld.acquire.sys`, `atom.sys`) between a branch backwards and its target. A loop that
+only reads its data that way looks the same. For the second it needs an atomic, or a load that is ordered with
+other blocks, anywhere.
 """
 
 from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 
 from kerncap.capture.images.choose import Chosen
 from kerncap.capture.images.problem import ImageProblem
@@ -17,8 +20,12 @@ from kerncap.format.elf import Elf, ElfProblem
 # 128-bit instructions of sm_70 to sm_100, as nvdisasm shows what ptxas made: the operation in bits 0 to 8,
 # the scope of a load or an atomic in 77 to 80.
 _LOADS = (0x180, 0x181, 0x18A, 0x18B, 0x1A8, 0x1A9)  # LD, LDG, ATOM, its CAS, ATOMG, its CAS
+_WEAK_LOADS, _WEAK = (0x180, 0x181), (0, 4)  # LD, LDG: no scope, or memory that is constant
+_LEAVES = (0x143, 0x14A, 0x14C)  # CALL.ABS, JMP, JMX: to what is not in the section
+_CALL = 0x144  # CALL.REL
 _BRANCHES = (0x147,)
 _SYSTEM = 0xA
+_ARCHS = range(70, 110)  # whose instructions these are
 _SHORT_OFFSETS = 90  # from sm_90 on a branch's offset is in words of four bytes, and in two parts
 _BYTES = 16
 
@@ -32,6 +39,34 @@ def waits(chosen: Chosen, kernel: str) -> bool:
     if chosen.cubin is not None:
         return _in_cubin(chosen.cubin, kernel, int(re.sub(r"\D", "", chosen.cubin_arch or "") or 0))
     return chosen.ptx is not None and _in_ptx(chosen.ptx, kernel)
+
+
+def may_wait_for_launches(chosen: Chosen, kernel: str) -> bool:
+    """Whether the kernel with this mangled name may wait for what another launch writes; True if unknown."""
+    arch = int(re.sub(r"\D", "", chosen.cubin_arch or "") or 0)
+    if chosen.cubin is None or arch not in _ARCHS:
+        return True
+    try:
+        elf = Elf(chosen.cubin)
+        own = elf.section(f".text.{kernel}")
+        if own is None:
+            return True
+        found = set(_operations(elf.content(own)))
+        if _CALL in {operation for operation, _ in found}:  # of a function that may be in another section
+            texts = [each for each in elf.sections if each.name.startswith(".text.")]
+            found |= {each for section in texts for each in _operations(elf.content(section))}
+    except ElfProblem:
+        return True
+    return any(
+        operation in _LEAVES or operation in _LOADS and not (operation in _WEAK_LOADS and scope in _WEAK)
+        for operation, scope in found
+    )
+
+
+def _operations(code: bytes | memoryview) -> Iterator[tuple[int, int]]:
+    """(operation, scope) of each instruction."""
+    for low, high in struct.iter_unpack("<QQ", code[: len(code) // _BYTES * _BYTES]):
+        yield low & 0x1FF, high >> 13 & 0xF
 
 
 def _in_cubin(cubin: bytes, kernel: str, arch: int) -> bool:

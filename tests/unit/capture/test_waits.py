@@ -55,6 +55,38 @@ def test_another_kernel_s_code_does_not_count() -> None:
     assert not images.waits(Chosen(code, "sm_90"), KERNEL)
 
 
+def may_wait(*code: tuple[int, int], arch: str = "sm_90a", kernel: str = KERNEL) -> bool:
+    return images.may_wait_for_launches(Chosen(made_of(code), arch), kernel)
+
+
+def test_a_kernel_of_plain_loads_waits_for_no_launch() -> None:
+    plain, constant = NO_WAITS["plain"], NO_WAITS["constant"]
+    assert not may_wait(plain, constant, TEST, BACK[90])
+    assert may_wait(plain, NO_WAITS["of this device"])
+    for name, load in LOADS.items():
+        assert may_wait(plain, load), name
+    calls = {"CALL.ABS": 0x7943, "JMP": 0x794A, "JMX": 0x794C}
+    for name, operation in calls.items():
+        assert may_wait(plain, (operation, 0)), name
+
+
+def test_what_is_not_known_may_wait() -> None:
+    plain = NO_WAITS["plain"]
+    assert may_wait(plain, arch="sm_120") and may_wait(plain, arch="") and may_wait(plain, kernel="other")
+    assert images.may_wait_for_launches(Chosen(ptx=ptx("ret;")), KERNEL)
+    assert images.may_wait_for_launches(Chosen(b"\x7fELF", "sm_90"), KERNEL)
+
+
+def test_what_a_called_function_does_counts() -> None:
+    call, plain, atomic = (0x7944, 0), NO_WAITS["plain"], LOADS["cas"]
+    code = b"".join(struct.pack("<QQ", *each) for each in (call, plain))
+    other = b"".join(struct.pack("<QQ", *each) for each in (plain, atomic))
+    made = cubin(kernels={KERNEL: [], "other": []}, code=code)
+    assert not images.may_wait_for_launches(Chosen(made, "sm_90"), KERNEL)
+    swapped = made.replace(code, other, 2).replace(other, code, 1)
+    assert images.may_wait_for_launches(Chosen(swapped, "sm_90"), KERNEL)
+
+
 def ptx(*lines: str, name: str = KERNEL) -> bytes:
     body = "\n ".join(lines)
     return (
