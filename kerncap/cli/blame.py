@@ -20,12 +20,14 @@ from kerncap.exit_status import exit_status
 )
 @click.option(
     "--python", "pythons", metavar="PATH", multiple=True,
-    help="Python with triton. Repeatable, to compare versions in this order.",
+    help="Python with triton or NVIDIA's wheels. Repeatable, to compare versions in this order.",
 )  # fmt: skip
 @click.option(
     "--device", default="auto", show_default=True, metavar="auto|cuda:N", help="GPU for PTX and the image."
 )
-@click.option("--exact", is_flag=True, help="Count any bit that an evaluated stage changes, not only errors.")
+@click.option(
+    "--exact", is_flag=True, help="Count any bit that an evaluated stage or a build changes, not only errors."
+)
 @click.option(
     "-o", "--output", type=OUTPUT_FOLDER, metavar="FOLDER", help="Write a bug report into this new folder."
 )
@@ -47,11 +49,12 @@ def command(
     trust: bool,
     as_json: bool,
 ) -> int:
-    """Find the stage of a Triton kernel's compilation that makes its result wrong.
+    """Find the stage of a Triton or CUDA kernel's compilation that makes its result wrong.
 
-    Runs the source in Triton's interpreter, evaluates TTIR and TTGIR, and on a GPU runs the PTX at each
-    level of ptxas and the captured image. The first stage that differs from the one before is named,
-    with the MLIR pass in it. A stage that can't be run says why.
+    Triton: runs the source in Triton's interpreter, evaluates TTIR and TTGIR, and on a GPU runs the PTX at
+    each level of ptxas and the captured image. CUDA: on a GPU, builds the source from strict arithmetic to
+    the captured options, one change each, then runs the captured PTX and image. The first stage that
+    differs from the one before is named, with the MLIR pass in it. A stage that can't be run says why.
 
     The last line is "Result: PASS ..." if no stage differs, "Result: FAIL ..." or "Result: UNDECIDED ...".
     """

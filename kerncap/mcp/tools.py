@@ -229,8 +229,9 @@ TOOLS = (
          inputs.Sanitize, "sanitize", _sanitize, read_only=True),
     Tool("sanitize_program", _RUNS + "Check each of its Triton launches as sanitize does.",
          inputs.SanitizeProgram, "sanitize", _sanitize_program, destructive=True, open_world=True),
-    Tool("blame", "Find the stage of a Triton kernel's compilation that makes its result wrong: source, "
-         "TTIR, TTGIR, PTX or image, and the MLIR pass.", inputs.Blame, "blame", _blame, 1800),
+    Tool("blame", "Find the stage of a Triton or CUDA kernel's compilation that makes its result wrong: "
+         "source, TTIR, TTGIR, PTX or image, the MLIR pass, or the compiler's option.",
+         inputs.Blame, "blame", _blame, 1800),
     Tool("tune", "Find the fastest configuration that gives the right result.",
          inputs.Tune, "tune", _tune, 3600),
     Tool("diverge", "Run two programs, which may do anything, or one twice, and name the first Triton launch "

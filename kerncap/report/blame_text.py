@@ -14,9 +14,8 @@ def render(found: Any) -> str:
     """All lines of a `Blame`; the last one is ``Result: PASS …``, ``FAIL …`` or ``UNDECIDED …``."""
     lines = []
     for run in found.runs:
-        lines += [
-            f"{found.kernel}: Triton {run.triton or '(unknown version)'} of {run.python or 'no Python'}"
-        ]
+        of = f" of {run.python or 'no Python'}" if run.python or not run.compiler else ""
+        lines += [one_line(f"{found.kernel}: {run.maker}{of}")]
         lines.append(table_of(run))
         guilty = run.guilty
         if guilty is not None:

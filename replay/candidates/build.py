@@ -77,11 +77,13 @@ def compile_candidate(
     python: str | None = None,
     hidden: tuple[Path, ...] | None = None,
     prefix: tuple[str, ...] = (),
+    options: tuple[str, ...] | None = None,
 ) -> Built:
     """As `build`, with what the compiler said. ``python``: whose site-packages may hold NVIDIA's wheels.
 
     ``hidden``: the source is a stranger's. The compiler is confined, and reads nothing of these folders.
     ``prefix``: the words that start a program where ROCm is (an emulator's).
+    ``options``: in place of the recorded ones.
     """
     accepted = suffixes(reproducer)
     if path.suffix not in accepted:
@@ -89,6 +91,8 @@ def compile_candidate(
     if path.suffix == ".ptx":
         return check_ptx(reproducer, path)
     staged = stage(reproducer, path)
+    if options is not None:
+        staged.build = msgspec.structs.replace(staged.build, options=options)
     exact = exact_arch(arch, staged.build.arch)
     tool = _compiler(staged, python)
     on_hip = staged.build.tool in HIP_TOOLS

@@ -66,6 +66,16 @@ def ptxas(python: str | None = None) -> Tool | str:
     return _program("ptxas", python, "install the CUDA toolkit; the driver assembles PTX too")
 
 
+def every_ptxas(python: str | None = None) -> list[Tool]:
+    """Each version of ptxas that is here, in the order of `ptxas`."""
+    found: dict[str, Tool] = {}
+    for path in _program_paths("ptxas", python):
+        version = _version(str(path), path.stat().st_mtime_ns)
+        if version is not None:
+            found.setdefault(version, Tool("ptxas", path, version))
+    return list(found.values())
+
+
 def nvdisasm(python: str | None = None) -> Tool | str:
     """nvdisasm, where nvcc would be, or Triton's."""
     return _program("nvdisasm", python, "install the CUDA toolkit")

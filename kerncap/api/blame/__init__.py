@@ -14,6 +14,7 @@ from pathlib import Path
 from kerncap.api.blame.blame_result import Blame, Guilty, Run, Stage
 from kerncap.api.blame.bug_report import write_report
 from kerncap.api.blame.chain import Chain
+from kerncap.api.blame.cuda_chain import CudaChain
 from kerncap.api.candidate_file import refuse_inside
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.errors import BackendUnavailable, UsageError
@@ -54,17 +55,24 @@ def blame(path: Path | str, options: BlameOptions = BlameOptions()) -> Blame:
     path = Path(path)
     with Reproducer.open(path) as reproducer:
         manifest = reproducer.manifest
-        if manifest.kernel.language != "triton":
-            raise BackendUnavailable("blame", f"{path} is a {manifest.kernel.language} kernel, not Triton's")
+        language = manifest.kernel.language
+        if language not in ("triton", "cuda"):
+            raise BackendUnavailable("blame", f"{path} is a {language} kernel, not Triton's or CUDA's")
         if manifest.closure.without_values:
             raise BackendUnavailable("blame", f"{path}: {manifest.closure.why_without_values}")
         trust.require(reproducer, options.trust, _WHY)
         text = _source(reproducer, options.candidate)
-        runs = [Chain(reproducer, text, python, options).run() for python in (options.pythons or (None,))]
+        runs = [_run(reproducer, text, python, options) for python in (options.pythons or (None,))]
         found = Blame(path, manifest.kernel.name, options.candidate, runs, _notes(reproducer))
     if options.output is not None:
         found.folder = write_report(found, options.output)
     return found
+
+
+def _run(reproducer: Reproducer, text: str, python: str | None, options: BlameOptions) -> Run:
+    if reproducer.manifest.kernel.language == "triton":
+        return Chain(reproducer, text, python, options).run()
+    return CudaChain(reproducer, text, python, options).run()
 
 
 def _source(reproducer: Reproducer, candidate: Path | None) -> str:
@@ -75,6 +83,8 @@ def _source(reproducer: Reproducer, candidate: Path | None) -> str:
         return text
     refuse_inside("--candidate", candidate)
     text = read_regular_text(candidate, _MAX_SOURCE_BYTES)
+    if reproducer.manifest.kernel.language != "triton":
+        return text
     try:
         config, _ = settings_of(text)
     except SettingError as error:

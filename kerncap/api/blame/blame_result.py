@@ -45,13 +45,19 @@ class Guilty:
 
 @dataclass(frozen=True)
 class Run:
-    """All stages with one Python's Triton."""
+    """All stages with one Python's Triton, or with the ``compiler`` of a CUDA kernel ("nvcc 13.0")."""
 
     python: str
     triton: str
     stages: tuple[Stage, ...]
     guilty: Guilty | None = None
     open: str = ""  # what differs, and no stage that was run brings in
+    compiler: str = ""
+
+    @property
+    def maker(self) -> str:
+        """``Triton 3.6.0`` or ``nvcc 13.0``."""
+        return self.compiler or f"Triton {self.triton or '(unknown version)'}"
 
     @property
     def answer(self) -> Answer:
@@ -109,8 +115,8 @@ class Blame:
         said = self.blamed.summary
         if self.changed is not None:
             one, other = self.runs[self.changed - 1 : self.changed + 1]
-            versions = [f"{run.triton or 'unknown'} ({run.python})" for run in (one, other)]
-            said = f"{said}; changed between Triton {' and '.join(versions)}"
+            versions = [f"{run.maker} ({run.python})" for run in (one, other)]
+            said = f"{said}; changed between {' and '.join(versions)}"
         return result_line(self.answer, said)
 
     def as_dict(self) -> dict[str, Any]:
@@ -138,6 +144,7 @@ def _document(run: Run) -> dict[str, Any]:
         "result": run.answer.value,
         "python": run.python,
         "triton": run.triton,
+        "compiler": run.compiler,
         "stages": [_stage(stage) for stage in run.stages],
         "guilty": None if guilty is None else {
             "stage": guilty.stage, "passes": list(guilty.passes), "what": guilty.what, "place": guilty.place,

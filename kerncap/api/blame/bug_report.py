@@ -54,7 +54,7 @@ def _markdown(found: Blame, files: list[str]) -> str:
     if guilty is not None and guilty.to:
         lines += [f"To: {guilty.to}", ""]
     for one in found.runs:
-        lines += [f"Triton {one.triton or 'of an unknown version'}:", "", "```", table_of(one), "```", ""]
+        lines += [f"{one.maker}:", "", "```", table_of(one), "```", ""]
     if guilty is not None and len(files) == 2:
         lines += [f"`{files[0]}` is the input of the guilty step, `{files[1]}` its output.", ""]
     elif files:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kerncap.api.blame.blame_result import Guilty, Run, Stage
 from kerncap.api.blame.evaluation import GuiltyPass, NotEvaluated, evaluated, guilty_pass
-from kerncap.api.blame.on_device import OnDevice
-from kerncap.api.blame.outputs import Limits, Outputs, compare, compared_views, of_application
+from kerncap.api.blame.on_device import IMAGE, OnDevice, triton_stages
+from kerncap.api.blame.outputs import Outputs, compared_views
+from kerncap.api.blame.stages import AUTHOR, NVIDIA, Stages
 from kerncap.api.compiled_stages import CompiledStages, compile_stages
 from kerncap.api.replay import ReplayOptions, load_candidate, opened
-from kerncap.api.verify.numerics_stage import rounding_limits
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError
 from kerncap.format import Reproducer
 from kerncap.log import one_line
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
-from kerncap.replay.judge_requests import FLOATS, values
+from kerncap.replay.judge_requests import values
 from kerncap.sanitizer.sources.reproducer import target_of
 
 if TYPE_CHECKING:
@@ -25,38 +24,15 @@ if TYPE_CHECKING:
 SOURCE, FRONT = "source", "TTIR before its passes"
 _EVALUATED = {"source": FRONT, "ttir": "TTIR", "ttgir": "TTGIR"}
 _TRITON = "Triton, https://github.com/triton-lang/triton/issues"
-_NVIDIA = "NVIDIA (ptxas), https://developer.nvidia.com/bugs"
-_OWN = "the author of the kernel"
 _LLVM = "LLIR"
 
 
-class _Failed(Exception):
-    """A stage that ends with an error of its own."""
-
-
-class Chain:
+class Chain(Stages):
     """Runs the stages of a source with one Python's Triton."""
 
     def __init__(self, reproducer: Reproducer, text: str, python: str | None, options: BlameOptions) -> None:
-        self._reproducer, self._manifest = reproducer, reproducer.manifest
-        self._text, self._python, self._options = text, python, options
+        super().__init__(reproducer, text, python, options)
         self._target = target_of(self._manifest.device)
-        self._stages: list[Stage] = []
-        self._last: Outputs | None = None
-        self._last_on_device = False
-        self._guilty: Guilty | None = None
-        self._application: Outputs | None = None
-        if self._manifest.oracle.kind not in ("fault", "timeout"):
-            self._application = of_application(reproducer)
-        self._host, self._device = (self._limits(on_device) for on_device in (False, True))
-
-    def _limits(self, on_device: bool) -> Limits:
-        return {
-            view: rounding_limits(self._manifest, self._text, view, on_device)[:2]
-            for view in compared_views(self._manifest)
-            if self._manifest.views[view].dtype.startswith(FLOATS[:2])
-            and not self._manifest.views[view].dtype.startswith("float8")
-        }
 
     def run(self) -> Run:
         self._add(SOURCE, "Triton's interpreter", self._interpreted)
@@ -65,13 +41,13 @@ class Chain:
             self._evaluated(compiled, stage, name)
         if self._stages[-1].ended != "failed":
             self._later(compiled)
-        last = next((one for one in reversed(self._stages) if one.application is not None), None)
+        last = self._last_compared()
         unlike = last is not None and last.application is not None and last.application.result == "differs"
         if self._guilty is None and unlike:
             self._guilty = self._of_source()
         return Run(
             compiled.python, compiled.triton, tuple(self._stages), self._guilty,
-            self._open(last) if unlike and self._guilty is None else "",
+            self._open(last) if last is not None and unlike and self._guilty is None else "",
         )  # fmt: skip
 
     # --- stages ------------------------------------------------------------------------------------
@@ -137,54 +113,23 @@ class Chain:
                 self._missing(compiled, stage, name, "compiled")
                 return
         self._stages.append(Stage(_LLVM, "", "not run", "there is no evaluator of GPU code in LLVM's IR"))
-        device = OnDevice(self._reproducer, self._python, self._options)
-        for name, how, run in device.stages():
-            self._add(name, how, run, on_device=True, varies=lambda: device.varies)
-
-    def _add(
-        self, name: str, how: str, run: Callable[[], Outputs], on_device: bool = False,
-        varies: Callable[[], bool] = lambda: False,
-    ) -> None:  # fmt: skip
-        try:
-            now = run()
-        except NotEvaluated as error:
-            self._stages.append(Stage(name, how, "not run", str(error)))
-            return
-        limits = self._between(on_device)
-        before = None if self._last is None else compare(self._manifest, self._last, now, limits)
-        captured_there = self._manifest.device.kind != "cpu"
-        application = None
-        if self._application is not None:
-            to_application = self._device if on_device or captured_there else self._host
-            application = compare(self._manifest, self._application, now, to_application)
-        self._stages.append(Stage(name, how, "ran", "", before, application, varies()))
-        if before is not None and before.result == "differs" and self._guilty is None:
-            self._guilty = self._of_stage(name, before.place, varies())
-        self._last, self._last_on_device = now, on_device
-
-    def _between(self, on_device: bool) -> Limits:
-        if on_device or self._last_on_device:
-            return self._device
-        return {} if self._options.exact else self._host
+        with OnDevice(self._reproducer, self._python, self._options) as device:
+            for name, how, run in triton_stages(device, self._reproducer, self._options.candidate is None):
+                self._add(name, how, run, on_device=True, varies=lambda: device.varies)
 
     # --- guilt -------------------------------------------------------------------------------------
 
-    def _of_stage(self, name: str, place: str, varies: bool) -> Guilty:
-        before = [one.name for one in self._stages if one.ended == "ran"][-2]
-        if varies:
-            why = "the kernel races, or needs its programs in an order; `kerncap sanitize` checks for races"
-            return Guilty(name, f"{name} varies from run to run: {why}; {place}", (), place, _OWN)
-        to = _TRITON
-        if name.startswith("PTX") and before.startswith("PTX") or name == "captured image":
-            to = _NVIDIA
-        return Guilty(name, f"{name} differs from {before}: {place}", (), place, to)
+    def _to(self, name: str, before: str) -> str:
+        if name.startswith("PTX") and before.startswith("PTX") or name == IMAGE:
+            return NVIDIA
+        return _TRITON
 
     def _of_failure(self, compiled: CompiledStages, stage: str, name: str, at: str) -> Guilty:
         given = "source.py", self._text
         if compiled.texts:
             before, text = list(compiled.texts.items())[-1]
             given = "before.ttir" if before == "source" else f"before.{before}", text
-        to = _OWN if stage == "source" else _TRITON
+        to = AUTHOR if stage == "source" else _TRITON
         what = f"{name} does not compile{at}: {compiled.error}"
         return Guilty(name, what, (compiled.last_pass,) if at else (), "", to, given)
 
@@ -198,16 +143,7 @@ class Chain:
             return None
         place = first.application.place
         what = f"the source does not give the application's result, at no stage: {place}"
-        return Guilty(SOURCE, what, (), place, _OWN, ("source.py", self._text))
-
-    def _open(self, last: Stage | None) -> str:
-        assert last is not None and last.application is not None
-        after = [one.name for one in self._stages[self._stages.index(last) + 1 :] if one.ended == "not run"]
-        between = f"what follows {last.name} ({', '.join(after)})" if after else "the application's own run"
-        return (
-            f"{last.name} is as all stages before it, and the application's result differs: "
-            f"{last.application.place}; {between} was not run here or does not show it"
-        )
+        return Guilty(SOURCE, what, (), place, AUTHOR, ("source.py", self._text))
 
 
 def _of_pass(guilty: Guilty, found: GuiltyPass, stage: str) -> Guilty:

@@ -1,4 +1,4 @@
-"""PTX at each level of ptxas, and the captured image, on a GPU."""
+"""Images of a kernel on a GPU: PTX at each level of ptxas, builds, and the captured one."""
 
 from __future__ import annotations
 
@@ -32,40 +32,46 @@ _RUNS = 3  # in which one that varies shows it, more often than not
 _PTXAS_TIMEOUT_S = 120.0
 
 
-class OnDevice:
-    """The stages that need a GPU. ``varies``: whether runs of the last one gave different outputs."""
+class OnDevice(contextlib.ExitStack):
+    """Runs images of the kernel. ``varies``: whether runs of the last one gave different outputs; ``folder``:
+    for what is built; ``compiler``: of the last build."""
 
     def __init__(self, reproducer: Reproducer, python: str | None, options: BlameOptions) -> None:
+        super().__init__()
         self._reproducer, self._python, self._options = reproducer, python, options
         self._problem = ""
+        self._started: Engine | None = None
         self.varies = False
+        self.compiler = ""
+        self.folder = Path(self.enter_context(scratch.temporary("levels")))
 
-    def stages(self) -> Iterator[tuple[str, str, Callable[[], Outputs]]]:
-        """Name, how it is run, and what runs it (raises NotEvaluated), in order."""
-        kind = self._reproducer.manifest.device.kind
-        if kind != "cuda":
-            why = f"the launch was captured on {'the CPU' if kind == 'cpu' else kind}"
-            yield "PTX", "", lambda: _refuse(why)
-            return
-        ptx = self._reproducer.code("ptx")
-        how = "on the GPU"
-        with contextlib.ExitStack() as stack:
-            engine: list[Engine] = []
+    def image(self, path: Path) -> Outputs:
+        """What an image in a file leaves. Raises NotEvaluated."""
+        engine = self._engine()
+        if (refused := load_candidate(engine, path)) is not None:
+            raise NotEvaluated(one_line(refused.summary))
+        return self._outputs(engine, CANDIDATE)
 
-            def started() -> Engine:
-                if not engine:
-                    engine.append(self._engine(stack))
-                return engine[0]
+    def require(self) -> None:
+        """Raises NotEvaluated if nothing can be run here."""
+        self._engine()
 
-            folder = Path(stack.enter_context(scratch.temporary("levels")))
-            if self._options.candidate is None:
-                for level in LEVELS:
-                    yield f"PTX -O{level}", how, partial(self._level, started, ptx, level, folder)
-                yield IMAGE, how, lambda: self._outputs(started(), ORIGINAL)
+    def captured(self) -> Outputs:
+        """What the captured image leaves. Raises NotEvaluated."""
+        return self._outputs(self._engine(), ORIGINAL)
 
-    def _engine(self, stack: contextlib.ExitStack) -> Engine:
+    def level(self, ptx: bytes | None, level: int) -> Outputs:
+        """What PTX leaves that ptxas assembles at a level. Raises NotEvaluated."""
+        if ptx is None:
+            raise NotEvaluated("the reproducer has no PTX")
+        self.require()
+        return self.image(assembled(ptx, level, self.folder, tools.ptxas(self._python)))
+
+    def _engine(self) -> Engine:
         if self._problem:
             raise NotEvaluated(self._problem)
+        if self._started is not None:
+            return self._started
         asked = ReplayOptions(
             engine="binary",
             device=self._options.device,
@@ -73,23 +79,15 @@ class OnDevice:
             timeout_s=self._options.timeout_s,
         )
         try:
-            _, engine, _ = stack.enter_context(opened(self._reproducer.path, asked))
+            _, engine, _ = self.enter_context(opened(self._reproducer.path, asked))
         except KerncapError as error:
             self._problem = one_line(str(error))
             raise NotEvaluated(self._problem) from error
         if engine.choice.memory != "cuda":
             self._problem = "there is no NVIDIA GPU here"
             raise NotEvaluated(self._problem)
+        self._started = engine
         return engine
-
-    def _level(self, started: Callable[[], Engine], ptx: bytes | None, level: int, folder: Path) -> Outputs:
-        if ptx is None:
-            raise NotEvaluated("the reproducer has no PTX")
-        engine = started()
-        image = _assembled(ptx, level, folder, self._python)
-        if (refused := load_candidate(engine, image)) is not None:
-            raise NotEvaluated(one_line(refused.summary))
-        return self._outputs(engine, CANDIDATE)
 
     def _outputs(self, engine: Engine, which: str) -> Outputs:
         runs = []
@@ -106,23 +104,40 @@ class OnDevice:
         return first
 
 
-def _assembled(ptx: bytes, level: int, folder: Path, python: str | None) -> Path:
-    """The image of the captured PTX that ptxas makes at a level."""
-    tool = tools.ptxas(python)
+def triton_stages(
+    device: OnDevice, reproducer: Reproducer, is_captured: bool
+) -> Iterator[tuple[str, str, Callable[[], Outputs]]]:
+    """Name, how it is run, and what runs it (raises NotEvaluated), in order."""
+    kind = reproducer.manifest.device.kind
+    if kind != "cuda":
+        why = f"the launch was captured on {'the CPU' if kind == 'cpu' else kind}"
+        yield "PTX", "", lambda: _refuse(why)
+        return
+    if is_captured:
+        for level in LEVELS:
+            yield f"PTX -O{level}", "on the GPU", partial(device.level, reproducer.code("ptx"), level)
+        yield IMAGE, "on the GPU", device.captured
+
+
+def assembled(ptx: bytes, level: int, folder: Path, tool: tools.Tool | str, arch: str = "") -> Path:
+    """The image for ``arch``, or the PTX's own target, that ptxas makes at a level. Raises NotEvaluated."""
     if isinstance(tool, str):
         raise NotEvaluated(tool)
     found = re.search(rb"^\.target\s+(sm_\w+)", ptx, re.MULTILINE)
     if found is None:
         raise NotEvaluated("the PTX names no target")
-    source, image = folder / f"O{level}.ptx", folder / f"O{level}.cubin"
+    own = found[1].decode()
+    target = own if own.startswith(arch) else arch  # sm_90a for sm_90; sm_90 for PTX of sm_80
+    source, image = folder / f"O{level}.ptx", folder / f"O{level}-{tool.version}.cubin"
     source.write_bytes(ptx)
-    words = [str(tool.path), f"-O{level}", f"--gpu-name={found[1].decode()}", str(source), "-o", str(image)]
+    words = [str(tool.path), f"-O{level}", f"--gpu-name={target}", str(source), "-o", str(image)]
     try:
         done = child.run(words, timeout=_PTXAS_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotEvaluated(one_line(f"{tool.path}: {error}")) from error
     if done.returncode:
-        raise NotEvaluated(one_line(done.stderr.decode(errors="replace").strip()[-300:]))
+        said = done.stderr.decode(errors="replace").replace(f"{folder}/", "").strip()
+        raise NotEvaluated(one_line(said[-300:]))
     return image
 
 

@@ -45,11 +45,12 @@ class BlameGuilty(Part, frozen=True, kw_only=True):
 
 
 class BlameRun(Part, frozen=True, kw_only=True):
-    """All stages with the Triton of one Python."""
+    """All stages with the Triton of one Python, or with the compiler of a CUDA kernel."""
 
     result: Word
     python: str
-    triton: Annotated[str, says("Version of Triton.")]
+    triton: Annotated[str, says("Version of Triton; empty for a CUDA kernel.")]
+    compiler: Annotated[str, says("Compiler of a CUDA kernel, with its version; empty for a Triton kernel.")]
     stages: tuple[BlameStage, ...]
     guilty: BlameGuilty | None
     open: Annotated[str, says("What differs, though no stage that was run brings it in.")]

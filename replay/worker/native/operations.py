@@ -58,7 +58,7 @@ class NativeBackend(StateOperations[States], Judging):
     """Answers the engine's requests: `protocol.Backend` says what each operation does."""
 
     backend = "native"
-    time = within = streams = export = lacking
+    time = within = streams = lacking
 
     def __init__(self, job: Job, folder: Path, memory: Any, vendor: Vendor) -> None:
         self.job = job
@@ -304,6 +304,10 @@ class NativeBackend(StateOperations[States], Judging):
         kind = number(view)
         start, stop = compare_arrays.extent(view)
         return kind, compare_arrays.strided(self.states.read(state, view["region"], start, stop), start, view)
+
+    def export(self, view: int, out: str) -> None:
+        kind, bits = self._typed(self.job["views"][view], None)
+        np.save(self.folder / out, kind.decode(np.ascontiguousarray(bits)))
 
     # --- the user's reference ----------------------------------------------------------------------
 

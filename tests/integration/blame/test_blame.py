@@ -135,6 +135,6 @@ def test_what_it_does_not_take(kerncap: CommandLine, launch: Path) -> None:
     (kerncap.folder / "there").mkdir()
     done = kerncap("blame", "-o", "there", launch)
     assert done.status == 2 and "already there" in done.stderr, done.stderr
-    golden = Path(__file__).parents[2] / "golden" / "v1.1"
+    golden = Path(__file__).parents[2] / "golden" / "v1.3"
     done = kerncap("blame", golden)
     assert done.status == 4 and len(done.stderr.splitlines()) == 1, done.stderr
