@@ -38,6 +38,7 @@ from kerncap.sanitizer.equality.plan_values import (
     from_integers,
     in_type,
     is_float,
+    is_in_any_order,
     is_made_whole,
     is_sum,
     tiles_of,
@@ -77,6 +78,8 @@ class ExactPlan(MemoryPlan):
         return super().argument(name, index)
 
     def _step(self, operation: Operation) -> Step:
+        if is_in_any_order(operation, self.degrees.flow.operations):
+            return unknown_operation(operation, f"{where(operation)}: not modelled, elements in any order")
         if operation.name in MEMORY:
             step = self._memory_step(operation)
         elif operation.name in SHARED:

@@ -9,7 +9,7 @@ import numpy as np
 from kerncap.sanitizer.concrete import formats
 from kerncap.sanitizer.concrete.dataflow import LOADS
 from kerncap.sanitizer.concrete.machine import Machine
-from kerncap.sanitizer.concrete.values import Tile, Unknown, Value, element_of, where
+from kerncap.sanitizer.concrete.values import Tile, Unknown, Value, element_of, shape_of, where
 from kerncap.sanitizer.equality.numbers import Array, Numbers
 from kerncap.sanitizer.ttir.ir import FloatType, Operation, PointerType, TensorType, Type
 
@@ -42,14 +42,23 @@ _BACK = {"arith.fptosi": "arith.sitofp", "arith.fptoui": "arith.uitofp"}
 
 def is_made_whole(operation: Operation, kernel: Sequence[Operation]) -> bool:
     """Whether a float that is made an integer is made a float again, and nothing else."""
+    return all(user.name == _BACK[operation.name] for user in _users(operation, kernel))
+
+
+def is_in_any_order(operation: Operation, kernel: Sequence[Operation]) -> bool:
+    """Whether the compiler may choose the order of its elements, and something hangs on that order."""
+    return "allow_reorder" in operation.attributes.get("words", ()) and not all(
+        user.name == "tt.reduce" and len(user.operands) == 1 and len(shape_of(user.operands[0].type)) == 1
+        for user in _users(operation, kernel)
+    )
+
+
+def _users(operation: Operation, kernel: Sequence[Operation]) -> list[Operation]:
+    """Of an operation with one result."""
     [result] = operation.results
-    values = [
-        value
-        for one in kernel
-        for value in (*one.operands, *(value for _, given in one.successors for value in given))
-        if one.name != _BACK[operation.name]
+    return [
+        one for one in kernel if result in one.operands or any(result in given for _, given in one.successors)
     ]
-    return not any(value is result for value in values)
 
 
 def tiles_of(m: Machine, operation: Operation) -> list[Tile] | None:

@@ -72,6 +72,14 @@ def test_lanes_that_are_left_out_are_zero_by_assumption(kernel: Any, hangs: bool
     assert ("lanes that a load leaves out hold zero, as on this target" in found.assumptions) == hangs
 
 
+@pytest.mark.filterwarnings("ignore:tl.reshape")  # of an option that Triton will give up
+def test_an_order_that_the_compiler_chooses_is_not_known() -> None:
+    found = proved((torch.ones(128), torch.zeros(128), 128), *(Run(hidden.flat, (1,), {"BLOCK": 128}),) * 2)
+    assert found.equal is None
+    assert found.reason.startswith("tt.reshape at hidden.py:")
+    assert found.reason.endswith(": not modelled, elements in any order")
+
+
 def test_time_is_limited_for_all_runs_together() -> None:
     make, first, second = EQUAL["swiglu"]
     launches = [launched(make(), one) for one in (first, second)]

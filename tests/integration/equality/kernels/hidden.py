@@ -125,3 +125,10 @@ def total_with_left_out(x, y, n, BLOCK: tl.constexpr):
 def total_of_chosen(x, y, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(y, tl.sum(tl.where(at < n, tl.load(x + at, mask=at < n), 0).to(tl.float32), 0))
+
+
+@triton.jit
+def flat(x, y, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, 8)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    values = tl.load(x + at)
+    tl.store(y + tl.arange(0, 128), tl.reshape(values, (128,), can_reorder=True) + tl.sum(values))
