@@ -127,8 +127,9 @@ class Dataflow:
             if callee is None or callee.body is None:
                 return None
             return [r.operands[value.index] for r in terminators(callee.body, "tt.return")]
-        if owner.name == "scf.execute_region":
-            return [y.operands[value.index] for y in terminators(owner.regions[0], "scf.yield")]
+        if owner.name in ("scf.execute_region", "ttg.warp_specialize"):
+            names = ("scf.yield", "ttg.warp_yield")
+            return [y.operands[value.index] for y in terminators(owner.regions[0], *names)]
         return None
 
     def _argument(self, block: Block, index: int) -> list[Value] | None:
@@ -153,6 +154,8 @@ class Dataflow:
                 yields = [y.operands[index] for y in terminators(parent.regions[1], "scf.yield")]
                 return [parent.operands[index], *yields]
             return [c.operands[1 + index] for c in terminators(parent.regions[0], "scf.condition")]
+        if parent.name == "ttg.warp_specialize":
+            return [parent.operands[index]]
         return None
 
     def steering(self, value: Value) -> list[Value]:
@@ -262,12 +265,19 @@ def alias(left: frozenset[int], right: frozenset[int]) -> bool:
     return ANYWHERE in left or ANYWHERE in right or not left.isdisjoint(right)
 
 
-def inside(operation: Operation, outer: Operation) -> bool:
-    """Whether an operation stands in one of the other's regions, at any depth."""
+def around(operation: Operation) -> list[Operation]:
+    """The operations in whose regions an operation is, innermost first."""
+    found = []
     block = operation.parent
     while block is not None and block.parent is not None:
         parent = block.parent.parent
-        if parent is outer:
-            return True
-        block = parent.parent if isinstance(parent, Operation) else None
-    return False
+        if not isinstance(parent, Operation):
+            break
+        found.append(parent)
+        block = parent.parent
+    return found
+
+
+def inside(operation: Operation, outer: Operation) -> bool:
+    """Whether an operation is in one of the other's regions, at any depth."""
+    return outer in around(operation)

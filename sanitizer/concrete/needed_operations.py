@@ -12,6 +12,7 @@ from kerncap.sanitizer.concrete.dataflow import (
     STORES,
     Dataflow,
     alias,
+    around,
     controls,
     inside,
     is_descriptor,
@@ -62,20 +63,8 @@ def address_operands(operation: Operation) -> list[Value]:
     return operands
 
 
-def _enclosing(operation: Operation) -> list[Operation]:
-    found = []
-    block = operation.parent
-    while block is not None and block.parent is not None:
-        parent = block.parent.parent
-        if not isinstance(parent, Operation):
-            break
-        found.append(parent)
-        block = parent.parent
-    return found
-
-
 def _function_of(operation: Operation) -> Function | None:
-    outermost = ([operation] + _enclosing(operation))[-1]
+    outermost = ([operation] + around(operation))[-1]
     block = outermost.parent
     parent = block.parent.parent if block is not None and block.parent is not None else None
     return parent if isinstance(parent, Function) else None
@@ -104,7 +93,7 @@ class _Slicer:
         if operation in self.visited:
             return
         self.visited.add(operation)
-        for outer in _enclosing(operation):
+        for outer in around(operation):
             self.visited.add(outer)
             for value in controls(outer):
                 self.want(value)

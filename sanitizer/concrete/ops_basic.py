@@ -38,8 +38,8 @@ from kerncap.sanitizer.concrete.values import (
     width_bytes,
 )
 from kerncap.sanitizer.launch import DescriptorArgument, Launch, ScalarArgument, TensorArgument
+from kerncap.sanitizer.pointer_origins import pointer_origins
 from kerncap.sanitizer.ttir.ir import DIVISIONS, Dense, IntType, Operation, PointerType
-from kerncap.sanitizer.walk.provenance import pointer_origins
 
 
 def not_tiles(operation: Operation, values: list[Value]) -> Unknown:

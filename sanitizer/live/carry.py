@@ -13,8 +13,8 @@ from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.limited_contents import LimitedContents
 from kerncap.sanitizer.paged_bytes import Bytes
+from kerncap.sanitizer.pointer_origins import written_storages
 from kerncap.sanitizer.ttir import read_module
-from kerncap.sanitizer.walk.provenance import written_storages
 
 _AT_ONCE = 16 << 20  # bytes that are compared at once; whole blocks
 BLOCK = 4096  # bytes; what did not change is not written back, for another thread of the target may

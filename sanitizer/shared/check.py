@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kerncap.sanitizer.concrete.dataflow import Dataflow
 from kerncap.sanitizer.findings import (
     AccessKind,
     Finding,
@@ -87,7 +88,7 @@ def settled(operation: Operation, verdict: Verdict) -> Settled:
 
 def _follow(module: Module, launch: Launch, report: Report) -> None:
     function = module.kernel
-    wanted = needed(module, function, frozenset(ACTIONS))
+    wanted = needed(Dataflow(module, function, launch), frozenset(ACTIONS))
     budget = [MAX_STEPS]
     groups: list[Programs] = [np.arange(launch.program_count, dtype=np.int64)]
     while groups:

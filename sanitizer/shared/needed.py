@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kerncap.sanitizer.concrete.dataflow import Dataflow, around, controls
 from kerncap.sanitizer.shared.views import memory_type
-from kerncap.sanitizer.ttir.ir import Block, Function, IntType, Module, Operation, Region, Value, walk
+from kerncap.sanitizer.ttir.ir import IntType, Operation, Value
 
 FLOW = frozenset(("scf.for", "scf.if", "scf.while", "scf.execute_region", "ttg.warp_specialize", "tt.call"))
 YIELDS = frozenset(("scf.yield", "scf.condition", "ttg.warp_yield", "ttg.warp_return", "tt.return"))
@@ -46,43 +47,25 @@ class Needed:
     products: frozenset[Value]
 
 
-def needed(module: Module, function: Function, modelled: frozenset[str]) -> Needed:
-    assert function.body is not None
-    operations = [
-        one for each in module.functions.values() if each.body is not None for one in walk(each.body)
-    ]
+def needed(flow: Dataflow, modelled: frozenset[str]) -> Needed:
     touching: set[Operation] = set()
-    callers = {one.attributes.get("callee") for one in operations if one.name == "tt.call"}
-    for one in operations:
+    for one in flow.operations:
         if one.name in modelled or unmodelled(one, modelled) or one.name == "tt.call":
-            touching.update(_around(one))
-    sources = _sources(module, operations)
+            touching.update((one, *around(one)))
     roots = [value for one in touching for value in _roots(one, modelled)]
-    if callers:
-        roots += [value for one in operations if one.name == "tt.call" for value in one.operands]
+    roots += [value for calls in flow.calls.values() for one in calls for value in one.operands]
     values: set[Value] = set()
     while roots:
         value = roots.pop()
         if value in values:
             continue
         values.add(value)
-        roots += sources.get(value, ())
+        roots += flow.forwarded(value) or ()
         owner = value.owner
         if isinstance(owner, Operation):
-            if owner.name in ("scf.for", "scf.if", "scf.while"):
-                roots += _control(owner)
-            elif owner.name not in FLOW:
-                roots += [one for one in owner.operands if _is_scalar_or_memory(one)]
-    return Needed(frozenset(values), frozenset(touching), frozenset(_products(operations, sources)))
-
-
-def _around(operation: Operation) -> Iterator[Operation]:
-    at: Operation | None = operation
-    while at is not None:
-        yield at
-        region: Region | None = at.parent.parent if at.parent is not None else None
-        owner = region.parent if region is not None else None
-        at = owner if isinstance(owner, Operation) else None
+            of_computed = () if owner.name in FLOW else filter(_is_scalar_or_memory, owner.operands)
+            roots += (*controls(owner), *of_computed)
+    return Needed(frozenset(values), frozenset(touching), frozenset(_products(flow)))
 
 
 def _is_scalar_or_memory(value: Value) -> bool:
@@ -91,96 +74,36 @@ def _is_scalar_or_memory(value: Value) -> bool:
 
 def _roots(operation: Operation, modelled: frozenset[str]) -> list[Value]:
     if operation.name in FLOW:
-        return _control(operation)
-    if operation.name not in modelled:
-        return [one for one in operation.operands if memory_type(one.type) is not None]
+        return controls(operation)
     found = [one for one in operation.operands if memory_type(one.type) is not None]
     if operation.name in _COORDINATES:
         return [*found, operation.operands[-1]]
-    if operation.name.startswith(("ttng.async_tma_", "ttg.async_copy")):
+    if operation.name not in modelled or operation.name.startswith(("ttng.async_tma_", "ttg.async_copy")):
         return found
     return [one for one in operation.operands if _is_scalar_or_memory(one)]
 
 
-def _control(operation: Operation) -> list[Value]:
-    """What decides how often the operation's regions run."""
-    if operation.name == "scf.for":
-        return list(operation.operands[:3])
-    if operation.name == "scf.if":
-        return list(operation.operands[:1])
-    if operation.name == "scf.while":
-        return [end.operands[0] for end in _ends(operation.regions[0]) if end.operands]
-    return []
-
-
-def _ends(region: Region) -> list[Operation]:
-    return [block.operations[-1] for block in region.blocks if block.operations]
-
-
-def _sources(module: Module, operations: Iterable[Operation]) -> dict[Value, list[Value]]:
-    """Of a value that control flow passes on: the values that it may be."""
-    found: dict[Value, list[Value]] = {}
-
-    def link(targets: Iterable[Value], values: Iterable[Value]) -> None:
-        for target, value in zip(targets, values, strict=False):
-            found.setdefault(target, []).append(value)
-
-    for one in operations:
-        regions = one.regions
-        if one.name == "scf.for":
-            carried = regions[0].entry.arguments[1:]
-            link(carried, one.operands[3:])
-            for end in _ends(regions[0]):
-                link(carried, end.operands)
-                link(one.results, end.operands)
-            link(one.results, one.operands[3:])
-        elif one.name in ("scf.if", "scf.execute_region"):
-            for region in regions:
-                for end in _ends(region):
-                    link(one.results, end.operands)
-        elif one.name == "scf.while":
-            before, after = regions
-            link(_arguments(before), one.operands)
-            for end in _ends(before):
-                link(_arguments(after), end.operands[1:])
-                link(one.results, end.operands[1:])
-            for end in _ends(after):
-                link(_arguments(before), end.operands)
-        elif one.name == "ttg.warp_specialize":
-            for region in regions[1:]:
-                link(_arguments(region), one.operands)
-            for end in _ends(regions[0]):
-                link(one.results, end.operands)
-        elif one.name == "tt.call":
-            callee = module.functions.get(str(one.attributes.get("callee")))
-            if callee is not None and callee.body is not None:
-                link(callee.arguments, one.operands)
-                for end in _ends(callee.body):
-                    link(one.results, end.operands)
-    return found
-
-
-def _arguments(region: Region) -> tuple[Value, ...]:
-    block: Block = region.entry
-    return block.arguments
-
-
-def _products(operations: Iterable[Operation], sources: dict[Value, list[Value]]) -> set[Value]:
-    targets: dict[Value, list[Value]] = {}
-    for target, values in sources.items():
-        for value in values:
-            targets.setdefault(value, []).append(target)
-    open_ones = [
+def _products(flow: Dataflow) -> set[Value]:
+    """What may be the result of a warp group product, passed on by control flow."""
+    targets = [value for function in flow.module.functions.values() for value in function.arguments]
+    for one in flow.operations:
+        targets += one.results
+        targets += (value for region in one.regions for block in region.blocks for value in block.arguments)
+    passed_to: dict[Value, list[Value]] = {}
+    for target in targets:
+        for value in flow.forwarded(target) or ():
+            passed_to.setdefault(value, []).append(target)
+    queue = [
         result
-        for one in operations
+        for one in flow.operations
         if one.name in ("ttng.warp_group_dot", "ttng.warp_group_dot_wait")
         for result in one.results
         if memory_type(result.type) is None
     ]
     found: set[Value] = set()
-    while open_ones:
-        value = open_ones.pop()
+    while queue:
+        value = queue.pop()
         if value not in found:
             found.add(value)
-            open_ones += targets.get(value, ())
+            queue += passed_to.get(value, ())
     return found

@@ -10,21 +10,11 @@ from kerncap.sanitizer.launch import (
     ScalarArgument,
     TensorArgument,
 )
+from kerncap.sanitizer.pointer_origins import pointer_origins, written_storages
 from kerncap.sanitizer.symbolic.expr import TRUE, Expr, Variable, boolean, const, land, unknown, var
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir.ir import DescriptorType, Function, IntType, Module, Operation, Type
-from kerncap.sanitizer.walk import (
-    arith,
-    blocks,
-    control,
-    loops,
-    memory,
-    promises,
-    provenance,
-    reduce,
-    shape,
-    while_loop,
-)
+from kerncap.sanitizer.walk import arith, blocks, control, loops, memory, promises, reduce, shape, while_loop
 from kerncap.sanitizer.walk.access import Target, Walked
 from kerncap.sanitizer.walk.plan import plan_of, promising
 from kerncap.sanitizer.walk.symbols import Symbols, symbols_of
@@ -79,7 +69,6 @@ def walk(
     """
     symbols = symbols or symbols_of(launch, function)
     programs = tuple(_program(axis, extent) for axis, extent in enumerate(symbols.grid))
-    origins = provenance.pointer_origins(module, function)
     walker = Walker(
         module=module,
         function=function,
@@ -88,9 +77,9 @@ def walk(
         programs=(programs[0], programs[1], programs[2]),
         symbols=symbols,
         path=land(symbols.given, *map(_runs, programs, symbols.grid)),
-        written=provenance.written_storages(module, function, launch),
+        written=written_storages(module, function, launch),
         plan=plan_of(module, function, _meaning, bool(checks & _OF_VALUES), "promise" in checks),
-        origins=origins,
+        origins=pointer_origins(module, function),
     )
     for index, parameter in enumerate(function.arguments):
         walker.environment[parameter] = _argument(walker, index, parameter.type)

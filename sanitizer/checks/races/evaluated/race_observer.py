@@ -34,8 +34,8 @@ from kerncap.sanitizer.checks.races.witness_values import Open, Values, Writer, 
 from kerncap.sanitizer.concrete.events import AccessEvent
 from kerncap.sanitizer.diagnose.place import argument_name, base_address, tensor_behind, tensor_of
 from kerncap.sanitizer.findings import Finding, OtherAccess, Place, Proved, Unproven, Verdict, Violated
+from kerncap.sanitizer.pointer_origins import written_storages
 from kerncap.sanitizer.ttir.ir import Operation
-from kerncap.sanitizer.walk.provenance import written_storages
 
 Ints = npt.NDArray[np.int64]
 
