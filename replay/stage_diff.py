@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from kerncap.format.document_types import Count, Names, says
 
 STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn", "isa")
 _MOST_COMPARED = 20_000  # lines of a stage; beyond it the instructions are counted, and no lines shown
@@ -21,25 +23,16 @@ _MOST_COMPARED = 20_000  # lines of a stage; beyond it the instructions are coun
 
 @dataclass(frozen=True)
 class StageDiff:
-    """``changed`` has the number of instructions before and after, by opcode, where it is another one.
+    """How a stage of the compilation differs."""
 
-    ``lines`` are the first of a unified diff of ``lines_total`` lines. ``same`` means: the same instructions
-    on the same values, whatever these are called.
-    """
-
-    stage: str
-    same: bool
-    instructions: tuple[int, int]
-    changed: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    lines: tuple[str, ...] = ()
-    lines_total: int = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "stage": self.stage, "same": self.same, "instructions": list(self.instructions),
-            "changed": {name: list(counts) for name, counts in self.changed.items()},
-            "diff": list(self.lines), "diff_lines": self.lines_total,
-        }  # fmt: skip
+    stage: Annotated[str, says("ttir, ttgir, llir, ptx, sass, amdgcn or isa.")]
+    same: Annotated[bool, says("True if the instructions and values are the same, regardless of names.")]
+    instructions: Annotated[tuple[int, int], says("Number of instructions before and after.")]
+    changed: Annotated[
+        Mapping[str, tuple[int, int]], says("Number of instructions before and after, by opcode.")
+    ] = field(default_factory=dict)
+    diff: Annotated[Names, says("The first lines of a unified diff.")] = ()
+    diff_lines: Annotated[Count, says("Number of lines of the whole diff.")] = 0
 
 
 def compare_stage(

@@ -14,7 +14,7 @@ _TAIL = 2.5  # percent on either side
 
 @dataclass(frozen=True)
 class Ratio:
-    """``median`` of other/base round by round, with the 95 % interval of that median."""
+    """A median of ratios and its 95 % interval."""
 
     median: float
     low: float

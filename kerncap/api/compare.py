@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from kerncap.answer import Answer, of_all
 from kerncap.api.candidate_file import load_as_asked
@@ -26,6 +26,7 @@ from kerncap.api.reproduced_faults import end_again
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.exit_status import Bisect
 from kerncap.format import Reproducer
+from kerncap.format.document_types import says
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.candidates.disassemble import sass
 from kerncap.replay.engine import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Engine
@@ -91,16 +92,12 @@ class Variant:
 
 @dataclass
 class Difference:
-    """How one variant is compiled otherwise than the first; ``missing`` are stages that not both have."""
+    """How a variant is compiled differently from the first one."""
 
     before: str
     after: str
     stages: list[StageDiff] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        stages = [stage.as_dict() for stage in self.stages]
-        return {"before": self.before, "after": self.after, "stages": stages, "missing": self.missing}
+    missing: Annotated[list[str], says("Stages that only one of them has.")] = field(default_factory=list)
 
 
 @dataclass
@@ -147,7 +144,7 @@ class CompareResult:
             "result": self.answer.value, "path": str(self.path), "kernel": self.kernel,
             "engine": self.engine, "device": self.device, "triton": self.triton, "python": self.python,
             "variants": [variant.as_dict() for variant in self.variants],
-            "differences": [difference.as_dict() for difference in self.differences],
+            "differences": [dataclasses.asdict(difference) for difference in self.differences],
             "max_ratio": self.max_ratio, "slower": self.slower, "notes": self.notes,
             "bisect_status": bisect_status(self),
         }  # fmt: skip

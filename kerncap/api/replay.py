@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from kerncap.answer import Answer
 from kerncap.api.candidate_file import Kept, kept, load_as_asked, refuse_inside
@@ -18,6 +18,7 @@ from kerncap.api.reproduced_faults import end_again
 from kerncap.api.unseen_stores import add_unseen_stores
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Checks, Reproducer
+from kerncap.format.document_types import Count, Milliseconds, says
 from kerncap.replay import trust
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
@@ -64,21 +65,19 @@ class ReplayOptions:
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of timed runs after a warm-up, each on the pre-state.
+    """Times of runs after a warm-up, each on the captured state. All times are milliseconds."""
 
-    ``warm_ms`` and ``cold_ms`` are medians with the data in the cache (launches that follow each other in
-    a graph; of one that changes its own input, the timed runs) and with a cache that was flushed; None where
-    they can't be had.
-    """
-
-    runs: int
-    median_ms: float
-    low_ms: float  # first decile
-    high_ms: float  # last decile
-    clock: str  # "device events", "host clock" or "the emulator's clock"
-    warm_ms: float | None = None
-    cold_ms: float | None = None
-    replays_per_s: float | None = None  # of replays in a row, restoring included
+    runs: Count
+    median_ms: Milliseconds
+    low_ms: Annotated[float, says("First decile in milliseconds.")]
+    high_ms: Annotated[float, says("Last decile in milliseconds.")]
+    clock: Annotated[str, says("device events, host clock, or the emulator's clock.")]
+    # Warm: launches that follow each other in a graph; of one that changes its own input, the timed runs.
+    warm_ms: Annotated[float | None, says("Milliseconds with the data in the cache.")] = None
+    cold_ms: Annotated[float | None, says("Milliseconds with an emptied cache.")] = None
+    replays_per_s: Annotated[
+        float | None, says("Rate of consecutive replays, including restoring memory.")
+    ] = None
 
 
 @dataclass

@@ -15,6 +15,7 @@ from mcp.server.stdio import stdio_server
 
 import kerncap
 from kerncap import failure
+from kerncap.api.documents import schema
 from kerncap.exit_status import ExitStatus
 from kerncap.interrupts import ENDING, Interrupted
 from kerncap.mcp import inputs, resources
@@ -23,7 +24,6 @@ from kerncap.mcp.bounded import Results
 from kerncap.mcp.child import run
 from kerncap.mcp.tools import Context, Tool, chosen
 from kerncap.printable import printable, printable_json
-from kerncap.report.documents import schema
 
 Request = ServerRequestContext[Any, Any]
 

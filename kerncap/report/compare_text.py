@@ -97,10 +97,10 @@ def _difference(difference: Any) -> list[str]:
     lines = [f"{difference.before} -> {difference.after}"]
     for stage in difference.stages:
         lines.append(f"  {stage.stage.upper():<6}{_summary(stage)}")
-        shown = stage.lines[:_SHOWN_LINES]
+        shown = stage.diff[:_SHOWN_LINES]
         lines += [f"    {one_line(line)}" for line in shown]
-        if stage.lines_total > len(shown):
-            lines.append(f"    ... {stage.lines_total - len(shown):,} lines more; --json has more of them")
+        if stage.diff_lines > len(shown):
+            lines.append(f"    ... {stage.diff_lines - len(shown):,} lines more; --json has more of them")
     if difference.missing:
         names = ", ".join(stage.upper() for stage in difference.missing)
         lines.append(f"  {names}: not known of both")

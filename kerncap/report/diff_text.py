@@ -182,10 +182,10 @@ def _code(one: Any, whole: bool) -> list[str]:
     )
     shown = f": {', '.join(changed[:_SHOWN_OPCODES])}" if changed else ""
     shown += f" and {len(changed) - _SHOWN_OPCODES} others" if len(changed) > _SHOWN_OPCODES else ""
-    lines = one.text.lines if whole else one.text.lines[:_SHOWN_LINES]
+    lines = one.text.diff if whole else one.text.diff[:_SHOWN_LINES]
     found = ["", f"{name} {what}{shown}", *(f"  {_shown(line)}" for line in lines)]
     stage = one.how if one.how in ("sass", "isa") else one.stage
-    return found + _more(one.text.lines_total - len(lines), f"--code {stage} --lines 0 has them")
+    return found + _more(one.text.diff_lines - len(lines), f"--code {stage} --lines 0 has them")
 
 
 def _source(one: Any) -> list[str]:

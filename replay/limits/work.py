@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from kerncap.format.document_types import Bytes, says
 
 SECTOR_BYTES = 32  # what NVIDIA's caches and memory move at the least
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of one direction.
+    """Bytes that are read or written."""
 
-    ``requested_bytes``: of all lanes of all programs. ``l2_bytes``: sectors that tiles ask for, each once
-    per tile where its neighbours in the tile share it. ``unique_bytes``: each byte once.
-    ``sector_bytes``: the sectors that hold these, which is the least that memory moves.
-    """
-
-    requested_bytes: int
-    l2_bytes: int
-    unique_bytes: int
-    sector_bytes: int
-
-    def as_dict(self) -> dict[str, int]:
-        return dict(vars(self))
+    requested_bytes: Annotated[Bytes, says("Bytes requested by all lanes of all programs.")]
+    # A sector once per tile if its neighbours in the tile share it.
+    l2_bytes: Annotated[Bytes, says("Bytes of the sectors that tiles request.")]
+    unique_bytes: Annotated[Bytes, says("Distinct bytes.")]
+    sector_bytes: Annotated[
+        Bytes, says("Bytes of the sectors that hold the distinct bytes: the minimum traffic.")
+    ]
 
 
 @dataclass(frozen=True)
@@ -88,8 +85,8 @@ class Work:
             "source": self.source,
             "exact": self.exact,
             "for_these_contents": self.contents,
-            "read": self.read.as_dict() if self.read else None,
-            "written": self.written.as_dict() if self.written else None,
+            "read": vars(self.read) if self.read else None,
+            "written": vars(self.written) if self.written else None,
             "dram_bytes": self.dram_bytes,
             "l2_bytes": self.l2_bytes,
             "flops": self.flops,

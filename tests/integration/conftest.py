@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from kerncap.api.documents import DOCUMENTS
 from kerncap.format.folder import is_range
-from kerncap.report.documents import DOCUMENTS
 from tests.integration import forked_commands
 from tests.shared_compilers import shared_compilers
 from tests.unit.schemas.strict import check

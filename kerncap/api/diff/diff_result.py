@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from kerncap.answer import Answer
+from kerncap.format.document_types import Bytes, Count, Names, says
+from kerncap.format.memory_index import State
 from kerncap.replay.stage_diff import StageDiff
 
 # The word of each answer to "are they equal?", in ``--json`` and, in capitals, in the last line.
@@ -14,53 +16,45 @@ WORDS = {Answer.YES: "equal", Answer.NO: "different", Answer.UNDECIDED: "undecid
 NOT_COMPARED = "not compared: "  # how a `problem` begins that is no difference
 
 
+Measure = Literal["absolute", "relative", "ulps"]
+Side = Annotated[Literal["A", "B"] | None, says("The side that has it, if only one does.")]
+
+
 @dataclass(frozen=True)
 class Change:
-    """One fact that is another one in B; None where a side does not have it."""
-
     what: str
-    a: str | None
-    b: str | None
-    ratio: float | None = None  # b / a, of times and sizes
+    a: Annotated[str | None, says("Null if A does not have it.")]
+    b: Annotated[str | None, says("Null if B does not have it.")]
+    ratio: Annotated[float | None, says("B divided by A, for times and sizes.")] = None
 
 
 @dataclass(frozen=True)
 class Bin:
-    """How many elements err by ``least`` up to ``below``."""
+    """Number of elements with an error from ``least`` up to ``below``."""
 
     least: float
     below: float
-    count: int
+    count: Count
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Errors by decade (``absolute``, ``relative``) or by power of two (``ulps``).
-
-    ``none``: other bits and the same value, as of -0.0 and 0.0 or of two NaN; ``special``: NaN or infinity
-    on one side.
-    """
-
-    measure: str
+    measure: Annotated[Measure, says("absolute and relative are by decade, ulps by power of two.")]
     bins: tuple[Bin, ...]
-    none: int = 0
-    special: int = 0
+    none: Annotated[Count, says("Elements with other bits and the same value, such as -0.0 and 0.0.")] = 0
+    special: Annotated[Count, says("Elements with NaN or infinity on one side.")] = 0
 
 
 @dataclass(frozen=True)
 class Heat:
-    """Where in a tensor: ``different`` and ``elements`` by cell, rows first; the last axis runs to the right.
+    """Map of a tensor, in cells of ``row_step`` by ``column_step`` elements."""
 
-    A cell is ``row_step`` by ``column_step`` elements. ``rows`` and ``columns`` are the tensor's, all axes
-    but the last one folded into rows; of a vector (``wrapped``) each row goes on where the last one ended.
-    ``special``: elements that are NaN or infinite on one side only.
-    """
-
-    rows: int
-    columns: int
-    row_step: int
-    column_step: int
-    wrapped: bool
+    # The last axis runs to the right, all others are folded into rows.
+    rows: Count
+    columns: Count
+    row_step: Count
+    column_step: Count
+    wrapped: Annotated[bool, says("True for a vector that is wrapped into rows.")]
     different: tuple[tuple[int, ...], ...]
     elements: tuple[tuple[int, ...], ...]
     special: tuple[tuple[int, ...], ...]
@@ -75,25 +69,25 @@ class First:
 
 @dataclass(frozen=True)
 class StateDiff:
-    """The elements of a view (or the bytes of memory that no view has) in one state of both.
+    """Elements of a view, or bytes outside every view, before or after the launch."""
 
-    ``complete`` is False where the limit of what is read was reached: the counts are then of what was.
-    ``box`` is the smallest that holds all that differ, ``axes`` how many indices of each axis meet one.
-    """
-
-    state: str  # "pre", "post"
-    elements: int
-    different: int
-    complete: bool = True
+    state: State
+    elements: Count
+    different: Count
+    complete: Annotated[bool, says("False: the reading limit was reached.")] = True
     first: First | None = None
-    box: tuple[tuple[int, int], ...] = ()
-    axes: tuple[int, ...] = ()
-    errors: dict[str, Any] = field(default_factory=dict)
+    box: Annotated[
+        tuple[tuple[int, int], ...], says("Smallest box that holds all differing elements, by axis.")
+    ] = ()
+    axes: Annotated[
+        tuple[int, ...], says("For each axis, the number of indices with a differing element.")
+    ] = ()
+    errors: Annotated[dict[str, Any], says("Error statistics by name.")] = field(default_factory=dict)
     histograms: tuple[Histogram, ...] = ()
     heat: Heat | None = None
-    pointers: int = 0  # words that differ, and point to the same place of corresponding regions
-    ignored: int = 0  # elements that differ, and whose contents mean nothing to the launch
-    measured: int = 0  # elements that differ, and that `errors` and `histograms` are of
+    pointers: Annotated[Count, says("Words that differ and point to the same place.")] = 0
+    ignored: Annotated[Count, says("Elements that differ and don't matter to the launch.")] = 0
+    measured: Annotated[Count, says("Differing elements in errors and histograms.")] = 0
 
     @property
     def same(self) -> bool:
@@ -102,16 +96,14 @@ class StateDiff:
 
 @dataclass(frozen=True)
 class ViewDiff:
-    """A tensor of both, or of one alone (``problem`` says so, as it does where shapes do not fit).
-
-    ``states`` has no "post" where neither launch changes the view's region: it is as before.
-    """
-
+    # `states` has no "post" if neither launch changes the view's region: it is as before.
     name: str
     dtypes: tuple[str | None, str | None]
-    shapes: tuple[tuple[int, ...] | None, tuple[int, ...] | None]
+    shapes: Annotated[
+        tuple[tuple[int, ...] | None, tuple[int, ...] | None], says("Shapes of A and B, in elements.")
+    ]
     states: tuple[StateDiff, ...] = ()
-    problem: str = ""
+    problem: Annotated[str, says("Why they can't be compared; empty if they can.")] = ""
 
     @property
     def same(self) -> bool:
@@ -120,12 +112,12 @@ class ViewDiff:
 
 @dataclass(frozen=True)
 class RegionDiff:
-    """Bytes of a pair of regions that no compared view holds; ``how`` says why they are a pair."""
+    """Bytes of a pair of regions outside every compared view."""
 
     name: str
     regions: tuple[int | None, int | None]
-    sizes: tuple[int | None, int | None]
-    how: str
+    sizes: Annotated[tuple[Bytes | None, Bytes | None], says("Sizes of A and B in bytes.")]
+    how: Annotated[str, says("Why they were paired.")]
     states: tuple[StateDiff, ...] = ()
     problem: str = ""
 
@@ -136,15 +128,17 @@ class RegionDiff:
 
 @dataclass(frozen=True)
 class CodeDiff:
-    """One stage of the compiled kernel; ``how`` tells by what it was judged.
-
-    "bytes": the same file; "text": the same once locations and numbering are out; "binary": not readable.
-    """
+    """One stage of the compiled kernel."""
 
     stage: str
     same: bool
-    how: str
-    only_in: str | None = None
+    how: Annotated[
+        str,
+        says(
+            "bytes: equal files. text: compared without locations and numbering. binary: compared as bytes."
+        ),
+    ]
+    only_in: Side = None
     text: StageDiff | None = None
     note: str = ""
 
@@ -153,9 +147,9 @@ class CodeDiff:
 class SourceDiff:
     file: str
     same: bool
-    only_in: str | None = None
-    lines: tuple[str, ...] = ()
-    lines_total: int = 0
+    only_in: Side = None
+    lines: Annotated[Names, says("The first lines of a unified diff.")] = ()
+    lines_total: Count = 0
     note: str = ""
 
 
@@ -226,14 +220,5 @@ class ReproducerDiff:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        plain = dataclasses.asdict(self)
-        plain["code"] = [
-            {**dataclasses.asdict(one), "text": None if one.text is None else one.text.as_dict()}
-            for one in self.code
-        ]
-        return {
-            "result": WORDS[self.answer],
-            "kind": "reproducers",
-            "differing": self.differing,
-            **plain,
-        }
+        found = dataclasses.asdict(self)
+        return {"result": WORDS[self.answer], "kind": "reproducers", "differing": self.differing, **found}

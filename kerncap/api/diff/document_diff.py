@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from kerncap.answer import Answer
 from kerncap.api.diff.diff_result import WORDS
 from kerncap.errors import UsageError
+from kerncap.format.document_types import says
 from kerncap.log import one_line
 
 # Keys that only documents of that command have together. Those of one with another's keys too stand first.
@@ -62,13 +63,11 @@ _NOISE = 1e-9  # of floats that went through text
 
 @dataclass(frozen=True)
 class Difference:
-    """One value that is another one. ``kind``: "value", "time" (with the ratio b / a), "told"."""
-
-    where: str
-    kind: str
+    where: Annotated[str, says("Key, with the keys above it.")]
+    kind: Annotated[Literal["value", "time", "told"], says("told: identifies the run; not a result.")]
     a: Any
     b: Any
-    ratio: float | None = None
+    ratio: Annotated[float | None, says("B divided by A, for times.")] = None
 
 
 @dataclass(frozen=True)
@@ -234,8 +233,8 @@ def _value(where: str, a: Any, b: Any) -> Difference | None:
     if numbers and isinstance(a, float) and math.isclose(a, b, rel_tol=_NOISE):
         return None
     ratio = b / a if numbers and a and a > 0 and b >= 0 else None
-    kind = "time" if numbers and _follows_time(leaf) else "value"
-    return Difference(where, kind, _short(a), _short(b), ratio)
+    as_time = numbers and _follows_time(leaf)
+    return Difference(where, "time" if as_time else "value", _short(a), _short(b), ratio)
 
 
 def _follows_time(leaf: str) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from kerncap.api.diff.diff_result import Bin, First, Heat, Histogram, StateDiff
+from kerncap.api.diff.diff_result import Bin, First, Heat, Histogram, Measure, StateDiff
+from kerncap.format.memory_index import State
 from kerncap.replay.worker.common.numeric_errors import Errors
 from kerncap.replay.worker.native.dtypes import Number
 
@@ -31,7 +32,11 @@ class Difference:
         self._marks: list[Any] = []  # made when there is something to mark
         self._map: _Map | None = None
         self._errors = Errors(a.name, shape, 0.0, 0.0)
-        self._tallies = {"absolute": _Tally(10.0), "relative": _Tally(10.0), "ulps": _Tally(2.0)}
+        self._tallies: dict[Measure, _Tally] = {
+            "absolute": _Tally(10.0),
+            "relative": _Tally(10.0),
+            "ulps": _Tally(2.0),
+        }
         self.floating = a.floating or b.floating
         self.ignored = self._measured = 0
 
@@ -62,7 +67,7 @@ class Difference:
         if count:
             self._measure(x_bits[:count], y_bits[:count], x[:count], y[:count])
 
-    def result(self, state: str, elements: int, complete: bool) -> StateDiff:
+    def result(self, state: State, elements: int, complete: bool) -> StateDiff:
         if not self._different:
             return StateDiff(state, elements, 0, complete, pointers=self._pointers, ignored=self.ignored)
         assert self._first is not None and self._low is not None and self._map is not None
@@ -145,7 +150,7 @@ class _Tally:
         for place in np.flatnonzero(counts):
             self._bins[int(place) - _MOST_POWER] += int(counts[place])
 
-    def result(self, measure: str) -> Histogram:
+    def result(self, measure: Measure) -> Histogram:
         bins = tuple(Bin(self._edge(p), self._edge(p + 1), count) for p, count in sorted(self._bins.items()))
         return Histogram(measure, bins, self._none, self._special)
 

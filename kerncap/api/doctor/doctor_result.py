@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from kerncap.format.document_types import says
 
 Status = Literal["ok", "missing", "note"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One fact. ``missing`` stands in some way's way; ``note`` is worth knowing and harmless."""
-
+    # `note` is worth knowing and harmless.
     name: str
-    status: Status
+    status: Annotated[Status, says("missing: blocks at least one way to capture and replay.")]
     detail: str
     next_step: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """One way to capture and replay here: it works, or the first reason why not."""
+    """A way to capture and replay, or the first reason why it doesn't work here."""
 
     name: str
     works: bool
@@ -30,19 +31,17 @@ class Way:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of a self-test that was taken."""
-
     name: str
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelfTest:
-    """A small launch by one way; ``step`` is the one that failed, ``reason`` what it said."""
+    """A small launch, captured and replayed in one way."""
 
     way: str
     result: Literal["pass", "fail", "skipped"]
-    step: str | None = None
+    step: Annotated[str | None, says("The step that failed.")] = None
     reason: str | None = None
     steps: tuple[Step, ...] = ()
 

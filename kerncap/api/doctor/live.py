@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from kerncap import env, scratch
 from kerncap.api.doctor.processes import Seen, Watcher
 from kerncap.capture.process_log import FOLDER, ProcessLog
+from kerncap.format.document_types import Count, Names, says
 from kerncap.log import one_line
 
 _MARKS = ("python", "triton", "cuda", "hip", "rocprofiler")  # of the session: docs/session.md
@@ -26,18 +27,20 @@ _CLEARED = "its environment was cleared by its parent (no KERNCAP_SESSION in it)
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramProcess:
-    """One process. ``live``: what of kerncap ran in it; ``routes``: launches by the call that made them."""
+    """One process of the program."""
 
     pid: int
     parent: int
     name: str
-    argv: tuple[str, ...]
-    libraries: tuple[str, ...]
-    live: tuple[str, ...]
-    launches: int
-    kernels: int
-    routes: dict[str, int] = field(default_factory=dict)
-    missed: tuple[str, ...] = ()
+    argv: Names
+    libraries: Annotated[Names, says("GPU libraries that the process has loaded.")]
+    live: Annotated[Names, says("Shims and hooks of kerncap that were live in it.")]
+    launches: Count
+    kernels: Count
+    routes: Annotated[dict[str, int], says("Launches by the call that made them.")] = field(
+        default_factory=dict
+    )
+    missed: Names = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+from kerncap.format.document_types import says
 from kerncap.log import from_here
 
 _SHOWN_BEFORE = 2  # lines of context
@@ -34,22 +35,15 @@ _CARET = re.compile(r"^[\s|]*[~^]*\^[~^]*\s*$")
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """``line`` and ``column`` count from 1; ``column`` is None where nobody says it.
-
-    ``context``: (number, text) of the line and some before it.
-    """
+    """A message of a compiler or Python, at a line of the edited file."""
 
     file: str
-    line: int
-    column: int | None
+    line: Annotated[int, says("From 1.")]
+    column: Annotated[int | None, says("From 1; null if unknown.")]
     message: str
-    context: tuple[tuple[int, str], ...] = field(default=())
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "file": self.file, "line": self.line, "column": self.column, "message": self.message,
-            "context": [list(each) for each in self.context],
-        }  # fmt: skip
+    context: Annotated[
+        tuple[tuple[int, str], ...], says("The line and some lines before it: number, text.")
+    ] = ()
 
 
 @dataclass(frozen=True)

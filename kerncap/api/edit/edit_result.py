@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from kerncap.api.edit.diagnostics import Diagnostic
+from kerncap.format.document_types import Count, Milliseconds, says
 from kerncap.replay.outcome import Compiled
 from kerncap.replay.wording import Verdict, WithVerdict
 
@@ -23,8 +24,6 @@ LAUNCH = ("grid", "block", "num_warps", "num_stages", "dynamic_shared_bytes")
 
 @dataclass(frozen=True)
 class FirstWrong:
-    """The first element that is wrong, as the verdict names it; values where they are known."""
-
     buffer: str
     index: tuple[int, ...]
     expected: str | None = None
@@ -33,16 +32,15 @@ class FirstWrong:
 
 @dataclass(frozen=True)
 class Times:
-    """Launches of the original and of the candidate in turns. ``ratio`` is the candidate's time by the
-    original's, median and 95 % interval of it; all None where it is the original itself that was timed."""
+    """Times of the original and the candidate, run in turns."""
 
-    rounds: int
+    rounds: Count
     clock: str  # "device events" or "host clock"
-    original_ms: float
-    candidate_ms: float | None = None
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
+    original_ms: Milliseconds
+    candidate_ms: Milliseconds | None = None  # None with all that follows if the original itself was timed
+    ratio: Annotated[float | None, says("Median of the candidate's time divided by the original's.")] = None
+    low: Annotated[float | None, says("Lower end of the ratio's 95 % interval.")] = None
+    high: Annotated[float | None, says("Upper end of the ratio's 95 % interval.")] = None
 
 
 @dataclass
@@ -100,7 +98,7 @@ class EditResult(WithVerdict):
             "reasons": verdict.reasons,
             "exact": verdict.exact,
             "first_wrong": None if first is None else {**vars(first), "index": list(first.index)},
-            "diagnostics": [each.as_dict() for each in self.diagnostics],
+            "diagnostics": [vars(each) for each in self.diagnostics],
             "times": None if self.times is None else vars(self.times),
             "original": _facts(self.original),
             "candidate": _facts(self.candidate),

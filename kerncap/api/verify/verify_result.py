@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, ReplayResult
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
+from kerncap.format.document_types import says
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.outcome import Outcome
@@ -44,13 +45,15 @@ class VerifyOptions(ReplayOptions):
 
 @dataclass
 class StageResult:
-    """One stage. ``shown`` and ``not_shown`` are what a reader may and may not conclude, one line each.
+    """A stage of verify, with what it showed and did not show."""
 
-    ``skipped``: it could not be run here. ``undecided``: it ran, and that decides nothing.
-    """
-
-    name: str
-    result: Literal["pass", "fail", "undecided", "skipped"] = "pass"
+    name: Annotated[
+        str, says("smoke, oracle, determinism, numerics, shapes, sanitizer, memory, timing, proof.")
+    ]
+    result: Annotated[
+        Literal["pass", "fail", "undecided", "skipped"],
+        says("skipped: it can't run here. undecided: it ran, and decided nothing."),
+    ] = "pass"
     reasons: list[str] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
     not_shown: list[str] = field(default_factory=list)

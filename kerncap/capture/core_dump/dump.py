@@ -6,17 +6,19 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kerncap.capture.core_dump.sections import Kind, Sections
+from kerncap.format.document_types import Bytes, Count, says
 from kerncap.regular_file import open_regular
 
 MAX_WARPS = 1 << 17  # eight GPUs that are full have half of that
-_MEMORY = {Kind.GLOBAL: "global", Kind.MANAGED: "managed"}
-_PARTS = {Kind.SHARED: "shared", Kind.LOCAL: "local"}
+MemoryKind = Literal["global", "managed", "shared", "local"]
+_MEMORY: dict[Kind, MemoryKind] = {Kind.GLOBAL: "global", Kind.MANAGED: "managed"}
+_PARTS: dict[Kind, MemoryKind] = {Kind.SHARED: "shared", Kind.LOCAL: "local"}
 # What CUDA_COREDUMP_GENERATION_FLAGS left out. Source: CUcoredumpGenerationFlags of the driver API.
 _LEFT_OUT = {
     1: "images as they were before they were loaded", 2: "global memory", 4: "shared memory",
@@ -34,22 +36,22 @@ class Extents(NamedTuple):
 
 @dataclass(frozen=True)
 class Driver:
-    """Who wrote the dump and when; ``left_out`` by the flags that it was written with."""
+    """Who wrote the dump, and when."""
 
-    version: str
-    cuda: str
-    time_s: int
-    left_out: tuple[str, ...]
+    version: Annotated[str, says("Version of the GPU driver.")]
+    cuda: Annotated[str, says("Version of CUDA that the driver has.")]
+    time_s: Annotated[int, says("Seconds since 1970.")]
+    left_out: Annotated[tuple[str, ...], says("Memory that CUDA_COREDUMP_GENERATION_FLAGS left out.")]
 
 
 @dataclass(frozen=True)
 class Device:
-    """``index`` is its row in the dump."""
+    """A device that the program saw."""
 
-    index: int
+    index: int  # its row in the dump
     name: str
     arch: str
-    sms: int
+    sms: Annotated[int, says("Number of its SMs.")]
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,12 @@ class FaultySm:
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory that is in the dump. Blocks' and threads' own is summed, without an address."""
+    """Memory that the dump holds."""
 
-    kind: str
-    address: int | None
-    bytes: int
-    parts: int = 1
+    kind: MemoryKind
+    address: Annotated[int | None, says("Null for the sum of what blocks or threads have.")]
+    bytes: Bytes
+    parts: Annotated[Count, says("Number of blocks or threads, or 1.")] = 1
 
 
 class Dump:

@@ -10,7 +10,7 @@ TRAP = -1  # no number of the driver's: a warp that stopped at an instruction fo
 
 @dataclass(frozen=True)
 class ExceptionKind:
-    """``name`` as the driver has it, and what it means."""
+    """An exception as the driver numbers it; 0 for a trap."""
 
     code: int
     name: str

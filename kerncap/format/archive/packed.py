@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kerncap.format.document_types import Bytes, Region
 from kerncap.format.private import Finding
 
 TRACKER_BYTES = 25 * 1000 * 1000  # what bug trackers take
@@ -22,10 +23,10 @@ class PackedFile:
 
 @dataclass(frozen=True)
 class Unviewed:
-    """A region that goes along though no argument's view lies in it."""
+    """A region that is packed although no argument's view is in it."""
 
-    region: int
-    size: int
+    region: Region
+    size: Bytes
     kind: str
     reason: str
     name: str | None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from kerncap.format.document_types import says
 
 Kind = Literal["secret", "user", "host", "variable"]
 KEPT = "kept"
@@ -11,15 +13,15 @@ KEPT = "kept"
 
 @dataclass(frozen=True)
 class Finding:
-    """Something private was at a place of a file; ``became`` is what is there now."""
+    """A place with private data; the text itself is not included."""
 
-    file: str
+    file: Annotated[str, says("Path in the reproducer.")]
     kind: Kind
     what: str
-    line: int | None  # 1-based; None in the manifest and in a file that is no text
-    key: str | None  # of the manifest: "command[3]"
-    shown: str  # enough to find it, not enough to use it
-    became: str  # "REDACTED", "USER", "HOST", "x" as often, or "kept"
+    line: Annotated[int | None, says("From 1; null in the manifest and in binary files.")]
+    key: Annotated[str | None, says("Key in the manifest.")]
+    shown: Annotated[str, says("Excerpt that helps to find the place.")]  # not enough to use it
+    became: Annotated[str, says("The replacement; 'kept' if it stays.")]
 
     def __str__(self) -> str:
         """``source/kernel.py:12: a home folder (alice) -> USER``."""
@@ -32,10 +34,7 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; the private text itself is not in it."""
-        return {
-            "kind": self.kind, "what": self.what, "file": self.file, "line": self.line, "key": self.key,
-            "shown": self.shown, "became": self.became,
-        }  # fmt: skip
+        return dict(vars(self))
 
 
 def hint(value: str, kind: Kind) -> str:

@@ -11,6 +11,7 @@ import click
 import msgspec
 import pytest
 
+from kerncap.api.documents import DOCUMENTS
 from kerncap.cli import COMMANDS, group
 from kerncap.errors import UsageError
 from kerncap.mcp import resources
@@ -19,7 +20,6 @@ from kerncap.mcp.answers import answer
 from kerncap.mcp.bounded import Results, size
 from kerncap.mcp.child import Ran
 from kerncap.mcp.tools import TOOLS, Context, Tool, chosen
-from kerncap.report.documents import DOCUMENTS
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 # One full set of arguments for each tool.

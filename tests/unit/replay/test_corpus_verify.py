@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kerncap.api.documents import document_type
 from kerncap.api.verify.corpus import reproducers_of
 from kerncap.cli import main
-from kerncap.report.documents import document_type
 
 from . import native
 

@@ -25,7 +25,7 @@ module attributes {"ttg.num-warps" = 2 : i32} {
 def test_places_and_numbers_are_no_difference() -> None:
     other = _TTGIR.replace("/a/scale.py", "/b/other.py").replace("%0", "%17").replace("#loc1)", "#loc99)")
     found = compare_stage("ttgir", _TTGIR, other)
-    assert found.same and not found.changed and not found.lines
+    assert found.same and not found.changed and not found.diff
     assert found.instructions == (6, 6)
     assert not any("loc(" in line for line in normalised("ttgir", _TTGIR))
 
@@ -36,7 +36,7 @@ def test_an_instruction_more_is_one_line_and_one_count() -> None:
     ).replace("%0, %i", "%9, %i")
     found = compare_stage("ttgir", _TTGIR, more)
     assert found.changed == {"arith.constant": (0, 1)}
-    assert [line for line in found.lines if line[0] in "+-" and line[1] not in "+-"] == [
+    assert [line for line in found.diff if line[0] in "+-" and line[1] not in "+-"] == [
         "+    % = arith.constant 3 : i32"
     ]
 
@@ -44,15 +44,14 @@ def test_an_instruction_more_is_one_line_and_one_count() -> None:
 def test_swapped_operands_are_a_difference() -> None:
     found = compare_stage("ttgir", _TTGIR, _TTGIR.replace("%0, %i", "%i, %0"))
     assert not found.same and not found.changed
-    assert sum(line[0] == "+" for line in found.lines) == 2  # the header and the one line
+    assert sum(line[0] == "+" for line in found.diff) == 2  # the header and the one line
 
 
 def test_a_long_diff_is_cut_and_counted() -> None:
     text = "\n".join(f"add.f32 %r{i}, %r1, {i}f;" for i in range(500))
     found = compare_stage("ptx", text, text.replace("add", "mul"), most_lines=10)
-    assert len(found.lines) == 10 < found.lines_total
+    assert len(found.diff) == 10 < found.diff_lines
     assert found.changed == {"add.f32": (500, 0), "mul.f32": (0, 500)}
-    assert found.as_dict()["diff_lines"] == found.lines_total
 
 
 _PTX = """\

@@ -10,8 +10,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kerncap.answer import Answer
+from kerncap.api.documents import DOCUMENTS, document_type, schema, schema_text
 from kerncap.cli import COMMANDS, group, main
-from kerncap.report.documents import DOCUMENTS, document_type, schema, schema_text
 from tests.unit.schemas.strict import check, closed
 
 FOLDER = Path(__file__).parents[3] / "docs" / "schemas"
@@ -28,7 +28,7 @@ def test_is_a_schema_with_an_identity(name: str) -> None:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_written_out_as_it_is(name: str) -> None:
     text = (FOLDER / f"{name}.json").read_text()
-    assert text == schema_text(name), "python -m kerncap.report.documents writes docs/schemas anew"
+    assert text == schema_text(name), "python -m kerncap.api.documents writes docs/schemas anew"
 
 
 def test_no_schema_is_of_nothing() -> None:

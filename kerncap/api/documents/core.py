@@ -4,30 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kerncap.report.documents.basics import Bytes, Count, Document, Extents, Line, Notes, Part, Path, says
+from kerncap.capture.core_dump.dump import Device, Driver, Memory
+from kerncap.capture.core_dump.exceptions import ExceptionKind
+from kerncap.format.document_types import Count, Document, Extents, Line, Notes, Part, Path, says
 
 Index = Annotated[tuple[int, int, int], says("Index in x, y, z.")]
 Kernel = Annotated[int | None, says("Index in kernels; null if the dump doesn't say.")]
 CodeAddress = Annotated[int, says("Address of the code when the dump was written.")]
 Words = Annotated[tuple[int, ...], says("Values as unsigned numbers of 32 bits, from register 0 on.")]
-
-
-class CoreDriver(Part, frozen=True, kw_only=True):
-    """Who wrote the dump, and when."""
-
-    version: Annotated[str, says("Version of the GPU driver.")]
-    cuda: Annotated[str, says("Version of CUDA that the driver has.")]
-    time_s: Annotated[int, says("Seconds since 1970.")]
-    left_out: Annotated[tuple[str, ...], says("Memory that CUDA_COREDUMP_GENERATION_FLAGS left out.")]
-
-
-class CoreDevice(Part, frozen=True, kw_only=True):
-    """A device that the program saw."""
-
-    index: int
-    name: str
-    arch: str
-    sms: Annotated[int, says("Number of its SMs.")]
 
 
 class CodeAt(Part, frozen=True, kw_only=True):
@@ -64,14 +48,6 @@ class CoreKernel(Part, frozen=True, kw_only=True):
     parameters: Annotated[tuple[CoreParameter, ...] | None, says("Null if they are not in the dump.")]
 
 
-class CoreException(Part, frozen=True, kw_only=True):
-    """An exception as the driver numbers it; 0 for a trap."""
-
-    code: int
-    name: str
-    text: str
-
-
 class CoreAccess(Part, frozen=True, kw_only=True):
     """The address of a thread's load, store or atomic, by its registers."""
 
@@ -106,7 +82,7 @@ class CoreThreadState(Part, frozen=True, kw_only=True):
 class CoreFault(Part, frozen=True, kw_only=True):
     """Threads with one exception at one instruction. One of a warp is that of all its active threads."""
 
-    exception: CoreException
+    exception: ExceptionKind
     device: int
     kernel: Kernel
     blocks: Annotated[Count, says("Number of their blocks.")]
@@ -129,24 +105,15 @@ class CoreElsewhere(Part, frozen=True, kw_only=True):
     thread_count: Count
 
 
-class CoreMemory(Part, frozen=True, kw_only=True):
-    """Memory that the dump holds."""
-
-    kind: Literal["global", "managed", "shared", "local"]
-    address: Annotated[int | None, says("Null for the sum of what blocks or threads have.")]
-    bytes: Bytes
-    parts: Annotated[Count, says("Number of blocks or threads, or 1.")]
-
-
 class FromCoreDocument(Document, frozen=True, kw_only=True):
     """What a core dump of a GPU says. Nothing in it was executed."""
 
     path: Path
-    driver: Annotated[CoreDriver | None, says("Null for a driver before 565.")]
-    devices: tuple[CoreDevice, ...]
+    driver: Annotated[Driver | None, says("Null for a driver before 565.")]
+    devices: tuple[Device, ...]
     kernels: tuple[CoreKernel, ...]
     faults: tuple[CoreFault, ...]
     elsewhere: Annotated[tuple[CoreElsewhere, ...], says("Most threads first.")]
-    memory: tuple[CoreMemory, ...]
+    memory: tuple[Memory, ...]
     command: Annotated[str, says("Command that captures the launch in the next run of the program, CMD.")]
     notes: Notes

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, UnsetType
 
-from kerncap.format.schema import Manifest
-from kerncap.report.documents.basics import (
+from kerncap.format.document_types import (
     Address,
     Bytes,
     Count,
@@ -18,6 +17,7 @@ from kerncap.report.documents.basics import (
     Region,
     says,
 )
+from kerncap.format.schema import Manifest
 
 
 class ResolvedTensor(Part, frozen=True, kw_only=True):

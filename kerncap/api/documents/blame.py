@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kerncap.report.documents.basics import Document, Names, Notes, Part, Path, Word, says
+from kerncap.format.document_types import Document, Names, Notes, Part, Path, Word, says
 
 
 class Compared(Part, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kerncap.report.documents.basics import Count, Document, Names, Notes, Part, Path, Stack, Word, says
+from kerncap.format.document_types import Count, Document, Names, Notes, Part, Path, Stack, Word, says
 
 Check = Annotated[
     Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor", "shared"],

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, cast
+from dataclasses import is_dataclass
+from typing import Any, cast, get_args, get_type_hints
 
 import msgspec
+from msgspec import Struct
 
 from kerncap.errors import UsageError
+from kerncap.format.document_types import Document
 from kerncap.format.short_json import short_json
-from kerncap.report.documents.basics import Document
 
 # What is printed (the command, with the option that makes it another document) -> module:type.
 DOCUMENTS = {
@@ -63,7 +65,7 @@ def document_type(name: str) -> type[Document]:
     if name not in DOCUMENTS:
         raise UsageError(f"no document is called {name}; there are {', '.join(DOCUMENTS)}")
     module, _, kind = DOCUMENTS[name].partition(":")
-    found = getattr(importlib.import_module(f"kerncap.report.documents.{module}"), kind)
+    found = getattr(importlib.import_module(f"kerncap.api.documents.{module}"), kind)
     return cast("type[Document]", found)
 
 
@@ -72,6 +74,11 @@ def schema(name: str) -> dict[str, Any]:
     kind = document_type(name)
     found = msgspec.json.schema(kind)
     parts = found["$defs"]
+    for result in _results(kind):
+        part = parts[result.__name__]
+        for value in part["properties"].values():
+            value.pop("default", None)
+        part["required"] = list(part["properties"])
     root = parts.pop(kind.__name__)  # a tool's output schema has to be an object itself
     command, _, option = name.partition("-")
     spelled = _SPELLED.get(name, f"kerncap {command}{f' --{option}' if option else ''} --json")
@@ -82,6 +89,19 @@ def schema(name: str) -> dict[str, Any]:
         **{key: value for key, value in root.items() if key != "title"},
         **({"$defs": parts} if parts else {}),
     }
+
+
+def _results(kind: type) -> set[type]:
+    """The dataclasses in a document. They have defaults and documents don't: all their keys are printed."""
+    found: set[type] = set()
+    queue: list[Any] = [kind]
+    while queue:
+        one = queue.pop()
+        queue += get_args(one)
+        if isinstance(one, type) and one not in found and (is_dataclass(one) or issubclass(one, Struct)):
+            found.add(one)
+            queue += get_type_hints(one).values()
+    return {one for one in found if is_dataclass(one)}
 
 
 def schema_text(name: str) -> str:

@@ -4,40 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from kerncap.report.documents.basics import Count, Document, Names, Part, Path, says
-
-
-class MachineCheck(Part, frozen=True, kw_only=True):
-    name: str
-    status: Annotated[
-        Literal["ok", "missing", "note"], says("missing: blocks at least one way to capture and replay.")
-    ]
-    detail: str
-    next_step: str | None
-
-
-class MachineWay(Part, frozen=True, kw_only=True):
-    """A way to capture and replay, or the first reason why it doesn't work here."""
-
-    name: str
-    works: bool
-    reason: str | None
-    next_step: str | None
-
-
-class SelfTestStep(Part, frozen=True, kw_only=True):
-    name: str
-    seconds: float
-
-
-class SelfTest(Part, frozen=True, kw_only=True):
-    """A small launch, captured and replayed in one way."""
-
-    way: str
-    result: Literal["pass", "fail", "skipped"]
-    step: Annotated[str | None, says("The step that failed.")]
-    reason: str | None
-    steps: tuple[SelfTestStep, ...]
+from kerncap.api.doctor.doctor_result import Check, SelfTest, Way
+from kerncap.api.doctor.live import ProgramProcess
+from kerncap.format.document_types import Count, Document, Names, Part, Path, says
 
 
 class DoctorDocument(Document, frozen=True, kw_only=True):
@@ -46,25 +15,10 @@ class DoctorDocument(Document, frozen=True, kw_only=True):
     result: Annotated[Literal["ok", "missing"], says("ok: at least one way works.")]
     kerncap: Annotated[str, says("Version of kerncap.")]
     python: Annotated[Path, says("Python interpreter that the report is about.")]
-    ways: tuple[MachineWay, ...]
-    checks: tuple[MachineCheck, ...]
+    ways: tuple[Way, ...]
+    checks: tuple[Check, ...]
     facts: Annotated[dict[str, Any], says("For a bug report: versions, drivers, GPUs; nothing private.")]
     self_test: Annotated[tuple[SelfTest, ...], says("With --self-test.")]
-
-
-class SeenProcess(Part, frozen=True, kw_only=True):
-    """One process of the program."""
-
-    pid: int
-    parent: int
-    name: str
-    argv: Names
-    libraries: Annotated[Names, says("GPU libraries that the process has loaded.")]
-    live: Annotated[Names, says("Shims and hooks of kerncap that were live in it.")]
-    launches: Count
-    kernels: Count
-    routes: Annotated[dict[str, int], says("Launches by the call that made them.")]
-    missed: Names
 
 
 class DoctorProgramDocument(Document, frozen=True, kw_only=True):
@@ -75,7 +29,7 @@ class DoctorProgramDocument(Document, frozen=True, kw_only=True):
     target_status: Annotated[int | None, says("Exit status; null if it could not be started.")]
     kernels: Count
     launches: Count
-    processes: tuple[SeenProcess, ...]
+    processes: tuple[ProgramProcess, ...]
     missed: Annotated[Names, says("Missed launches, one sentence each, with process and cause.")]
     next_steps: Names
     notes: Names

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kerncap.report.documents.basics import (
+from kerncap.format.archive.packed import Unviewed
+from kerncap.format.document_types import (
     Bytes,
     Count,
     Document,
@@ -15,9 +16,9 @@ from kerncap.report.documents.basics import (
     Notes,
     Part,
     Path,
-    Region,
     says,
 )  # fmt: skip
+from kerncap.format.private import Finding
 
 
 class PackedEntry(Part, frozen=True, kw_only=True):
@@ -26,38 +27,16 @@ class PackedEntry(Part, frozen=True, kw_only=True):
     stored_bytes: Annotated[Bytes, says("Bytes in the archive.")]
 
 
-class UnviewedRegion(Part, frozen=True, kw_only=True):
-    """A region that is packed although no argument's view is in it."""
-
-    region: Region
-    size: Bytes
-    kind: str
-    reason: str
-    name: str | None
-
-
-class PrivatePlace(Part, frozen=True, kw_only=True):
-    """A place with private data; the text itself is not included."""
-
-    kind: Literal["secret", "user", "host", "variable"]
-    what: str
-    file: Annotated[str, says("Path in the reproducer.")]
-    line: Annotated[int | None, says("From 1; null in the manifest and in binary files.")]
-    key: Annotated[str | None, says("Key in the manifest.")]
-    shown: Annotated[str, says("Excerpt that helps to find the place.")]
-    became: Annotated[str, says("The replacement; 'kept' if it stays.")]
-
-
 class PackDocument(Document, frozen=True, kw_only=True):
     """The packed files, or those that would be. If private data stops it: path null, reason, findings."""
 
     path: Annotated[Path | None, says("The archive; null if nothing is to be written.")]
     written: Annotated[bool, says("False for --dry-run, and if private data was found.")]
-    findings: Annotated[tuple[PrivatePlace, ...], says("Private data, with replacements.")]
+    findings: Annotated[tuple[Finding, ...], says("Private data, with replacements.")]
     reason: Annotated[str | UnsetType, says("Why nothing was written.")] = UNSET
     size_bytes: Annotated[Bytes | UnsetType, says("Bytes of the archive.")] = UNSET
     files: tuple[PackedEntry, ...] | UnsetType = UNSET
-    unviewed_regions: tuple[UnviewedRegion, ...] | UnsetType = UNSET
+    unviewed_regions: tuple[Unviewed, ...] | UnsetType = UNSET
     notes: Notes | UnsetType = UNSET
 
 
@@ -93,7 +72,7 @@ class ExportDocument(Document, frozen=True, kw_only=True):
     """A project that runs the launch without kerncap. If private data stops it: path null, reason."""
 
     path: Annotated[Path | None, says("The folder or file; null if nothing was written.")]
-    findings: Annotated[tuple[PrivatePlace, ...], says("Private data, with replacements.")]
+    findings: Annotated[tuple[Finding, ...], says("Private data, with replacements.")]
     kind: Annotated[
         Literal["script", "cmake", "pytest", "kernelbench", "flashinfer-trace"] | UnsetType,
         says("Kind of the project."),
@@ -112,7 +91,7 @@ class ReportDocument(Document, frozen=True, kw_only=True):
     path: Annotated[Path | None, says("The page; null if nothing was written.")]
     written: bool
     reason: Annotated[str | None, says("Why nothing was written.")]
-    findings: Annotated[tuple[PrivatePlace, ...], says("Private data, with replacements.")]
+    findings: Annotated[tuple[Finding, ...], says("Private data, with replacements.")]
     size_bytes: Annotated[Bytes | UnsetType, says("Bytes of the page.")] = UNSET
     kernel: str | UnsetType = UNSET
     results: Annotated[Names | UnsetType, says("Results that the page shows.")] = UNSET

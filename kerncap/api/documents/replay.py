@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from kerncap.report.documents.basics import (
+from kerncap.api.compare import Difference
+from kerncap.api.edit.diagnostics import Diagnostic
+from kerncap.api.edit.edit_result import FirstWrong, Times
+from kerncap.api.replay import Timing
+from kerncap.api.verify.verify_result import StageResult
+from kerncap.format.document_types import (
     Bytes,
     Count,
     Document,
@@ -18,6 +23,7 @@ from kerncap.report.documents.basics import (
     Word,
     says,
 )
+from kerncap.replay.statistics import Ratio
 
 
 class Placement(Part, frozen=True, kw_only=True):
@@ -48,19 +54,6 @@ class ViewDifference(Part, frozen=True, kw_only=True):
     first: Annotated[FirstDifferent | None, says("The first element outside the tolerance.")]
 
 
-class Timing(Part, frozen=True, kw_only=True):
-    """Times of runs after a warm-up, each on the captured state. All times are milliseconds."""
-
-    runs: Count
-    median_ms: Milliseconds
-    low_ms: Annotated[float, says("First decile in milliseconds.")]
-    high_ms: Annotated[float, says("Last decile in milliseconds.")]
-    clock: Annotated[str, says("device events, host clock, or the emulator's clock.")]
-    warm_ms: Annotated[float | None, says("Milliseconds with the data in the cache.")]
-    cold_ms: Annotated[float | None, says("Milliseconds with an emptied cache.")]
-    replays_per_s: Annotated[float | None, says("Rate of consecutive replays, including restoring memory.")]
-
-
 class ReplayDocument(Document, frozen=True, kw_only=True):
     """A replay of the launch, or of a candidate for it, compared with the application's result."""
 
@@ -85,25 +78,10 @@ class ReplayDocument(Document, frozen=True, kw_only=True):
     timing: Timing | None
 
 
-class Stage(Part, frozen=True, kw_only=True):
-    """A stage of verify, with what it showed and did not show."""
-
-    name: Annotated[
-        str, says("smoke, oracle, determinism, numerics, shapes, sanitizer, memory, timing, proof.")
-    ]
-    result: Annotated[
-        Literal["pass", "fail", "undecided", "skipped"],
-        says("skipped: it can't run here. undecided: it ran, and decided nothing."),
-    ]
-    reasons: Names
-    shown: Names
-    not_shown: Names
-
-
 class VerifyDocument(ReplayDocument, frozen=True, kw_only=True):
     """A replay's document with the stages that led to the verdict."""
 
-    stages: tuple[Stage, ...]
+    stages: tuple[StageResult, ...]
 
 
 class OfCorpus(Part, frozen=True, kw_only=True):
@@ -184,35 +162,6 @@ class ProveDocument(Document, frozen=True, kw_only=True):
 # --- replay --edit -----------------------------------------------------------------------------------
 
 
-class FirstWrong(Part, frozen=True, kw_only=True):
-    buffer: str
-    index: tuple[int, ...]
-    expected: str | None
-    found: str | None
-
-
-class Diagnostic(Part, frozen=True, kw_only=True):
-    """A message of a compiler or Python, at a line of the edited file."""
-
-    file: Path
-    line: Annotated[int, says("From 1.")]
-    column: Annotated[int | None, says("From 1; null if unknown.")]
-    message: str
-    context: Annotated[tuple[tuple[int, str], ...], says("The line and some lines before it: number, text.")]
-
-
-class EditTimes(Part, frozen=True, kw_only=True):
-    """Times of the original and the candidate, run in turns."""
-
-    rounds: Count
-    clock: str
-    original_ms: Milliseconds
-    candidate_ms: Milliseconds | None
-    ratio: Annotated[float | None, says("Median of the candidate's time divided by the original's.")]
-    low: Annotated[float | None, says("Lower end of the ratio's 95 % interval.")]
-    high: Annotated[float | None, says("Upper end of the ratio's 95 % interval.")]
-
-
 class BestSave(Part, frozen=True, kw_only=True):
     number: Count
     ratio: float | None
@@ -232,7 +181,7 @@ class EditDocument(Document, frozen=True, kw_only=True):
     exact: bool
     first_wrong: FirstWrong | None
     diagnostics: tuple[Diagnostic, ...]
-    times: EditTimes | None
+    times: Times | None
     original: Annotated[dict[str, Any] | None, says("Known facts of the compiled kernel.")]
     candidate: Annotated[dict[str, Any] | None, says("The same for the candidate.")]
     launch_changes: Annotated[
@@ -267,14 +216,6 @@ class CompiledFacts(Part, frozen=True, kw_only=True):
     dynamic_shared_bytes: Bytes | None
 
 
-class RatioInterval(Part, frozen=True, kw_only=True):
-    """A median of ratios and its 95 % interval."""
-
-    median: float
-    low: float
-    high: float
-
-
 class ComparedVariant(Part, frozen=True, kw_only=True):
     name: Literal["captured", "rebuilt", "candidate"]
     result: Literal["pass", "fail", "undecided", "untested"]
@@ -287,27 +228,7 @@ class ComparedVariant(Part, frozen=True, kw_only=True):
     compiled: CompiledFacts
     times_ms: Annotated[tuple[float, ...], says("Milliseconds of each round.")]
     median_ms: Milliseconds | None
-    ratio: Annotated[RatioInterval | None, says("Its time divided by the first variant's, in pairs.")]
-
-
-class StageDifference(Part, frozen=True, kw_only=True):
-    """How a stage of the compilation differs."""
-
-    stage: Literal["ttir", "ttgir", "llir", "ptx", "sass"]
-    same: Annotated[bool, says("True if the instructions and values are the same, regardless of names.")]
-    instructions: Annotated[tuple[int, int], says("Number of instructions before and after.")]
-    changed: Annotated[
-        dict[str, tuple[int, int]], says("Number of instructions before and after, by opcode.")
-    ]
-    diff: Annotated[Names, says("The first lines of a unified diff.")]
-    diff_lines: Annotated[Count, says("Number of lines of the whole diff.")]
-
-
-class Difference(Part, frozen=True, kw_only=True):
-    before: str
-    after: str
-    stages: tuple[StageDifference, ...]
-    missing: Annotated[Names, says("Stages that only one of them has.")]
+    ratio: Annotated[Ratio | None, says("Its time divided by the first variant's, in pairs.")]
 
 
 class CompareDocument(Document, frozen=True, kw_only=True):

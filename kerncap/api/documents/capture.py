@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kerncap.report.documents.basics import (
+from kerncap.format.document_types import (
     Bytes,
     Count,
     Document,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kerncap.report.documents.basics import (
+from kerncap.api.diff.diff_result import Change
+from kerncap.api.documents.diff import DiffDocument, Equal
+from kerncap.format.document_types import (
     Count,
     Document,
     Frame,
@@ -16,7 +18,6 @@ from kerncap.report.documents.basics import (
     Path,
     says,
 )
-from kerncap.report.documents.diff import ChangedFact, DiffDocument, Equal
 
 
 class DivergeRun(Part, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ class DivergeLaunch(Part, frozen=True, kw_only=True):
     b: DivergePlace | None
     before: Annotated[Names, says("Arguments whose memory differs before it.")]
     after: Annotated[Names, says("Arguments whose memory differs after it.")]
-    changed: tuple[ChangedFact, ...]
+    changed: tuple[Change, ...]
     since: Annotated[
         DivergePlace | None, says("Last launch that left equal bytes in the memory that differs before it.")
     ]

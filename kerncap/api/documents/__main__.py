@@ -1,11 +1,11 @@
-"""Writes the schemas: ``python -m kerncap.report.documents [FOLDER]``."""
+"""Writes the schemas: ``python -m kerncap.api.documents [FOLDER]``."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from kerncap.report.documents.schemas import DOCUMENTS, schema_text
+from kerncap.api.documents.schemas import DOCUMENTS, schema_text
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/schemas")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, UnsetType
 
-from kerncap.report.documents.basics import (
+from kerncap.format.document_types import (
     Bytes,
     Configuration,
     Count,
@@ -19,18 +19,8 @@ from kerncap.report.documents.basics import (
     Word,
     says,
 )
-from kerncap.report.documents.replay import RatioInterval
-
-
-class Traffic(Part, frozen=True, kw_only=True):
-    """Bytes that are read or written."""
-
-    requested_bytes: Annotated[Bytes, says("Bytes requested by all lanes of all programs.")]
-    l2_bytes: Annotated[Bytes, says("Bytes of the sectors that tiles request.")]
-    unique_bytes: Annotated[Bytes, says("Distinct bytes.")]
-    sector_bytes: Annotated[
-        Bytes, says("Bytes of the sectors that hold the distinct bytes: the minimum traffic.")
-    ]
+from kerncap.replay.limits.work import Traffic
+from kerncap.replay.statistics import Ratio
 
 
 class TensorTraffic(Part, frozen=True, kw_only=True):
@@ -148,7 +138,7 @@ class BestConfiguration(Part, frozen=True, kw_only=True):
     config: Configuration
     ms: Milliseconds
     captured_ms: Milliseconds | UnsetType = UNSET
-    speedup: Annotated[RatioInterval | UnsetType, says("Speedup over the captured configuration.")] = UNSET
+    speedup: Annotated[Ratio | UnsetType, says("Speedup over the captured configuration.")] = UNSET
 
 
 class TunedShape(Part, frozen=True, kw_only=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kerncap.report.documents.basics import (
+from kerncap.api.documents.replay import ViewDifference
+from kerncap.format.document_types import (
     Bytes,
     Count,
     Document,
@@ -15,7 +16,6 @@ from kerncap.report.documents.basics import (
     Word,
     says,
 )
-from kerncap.report.documents.replay import ViewDifference
 
 Launch = Annotated[int, says("Number of the launch in the range, from 0.")]
 Position = Annotated[int, says("Number of the launch in the program, as the capture counted.")]
