@@ -15,21 +15,23 @@ from tests.fuzz.sanitizer.tile import (
     REGION_BITS,
     Undecidable,
     Value,
+    distinct,
+    lift,
+    line_of_kernel,
+    spread,
+)  # fmt: skip
+from tests.fuzz.sanitizer.tile_functions import (
     applied,
     choose,
     counted,
-    distinct,
     extreme,
     fold,
     gathered,
     interleaved,
-    lift,
-    line_of_kernel,
     magnitude,
     place_of,
     running_sum,
-    spread,
-)
+)  # fmt: skip
 
 MOST_ACCESSES = 60_000
 

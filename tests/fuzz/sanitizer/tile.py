@@ -7,7 +7,7 @@ the compiler's reading or in the sanitizer is not repeated here. Floats are of n
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,25 @@ RUN = Run()  # the one that is under way: operators know of nothing else
 
 class Undecidable(Exception):
     """The kernel does what brute force has no answer for: an undefined branch, an endless loop."""
+
+
+Operator = Callable[[Any, Any], "Value"]
+
+
+def _both_ways(name: str) -> tuple[Operator, Operator]:
+    """The operator, and that for a number on the left."""
+    return (
+        lambda left, right: _arithmetic(name, left, right),
+        lambda right, left: _arithmetic(name, left, right),
+    )
+
+
+def _of_bits(name: str) -> Operator:
+    return lambda left, right: _bitwise(name, left, right)
+
+
+def _comparison(operation: Any) -> Operator:
+    return lambda left, right: _compare(operation, left, right)
 
 
 class Value:
@@ -120,57 +139,28 @@ class Value:
         if self.kind == "i1":
             source = np.asarray(source).astype(np.int64)
             return Value(source, kind, None, self.undefined, self.wrapped)
-        return _bounded(source, self.exact, kind, self.undefined, self.wrapped)
+        return bounded(source, self.exact, kind, self.undefined, self.wrapped)
 
     # --- arithmetic --------------------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Value:
-        return _arithmetic("add", self, other)
-
-    def __radd__(self, other: Any) -> Value:
-        return _arithmetic("add", other, self)
-
-    def __sub__(self, other: Any) -> Value:
-        return _arithmetic("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Value:
-        return _arithmetic("sub", other, self)
-
-    def __mul__(self, other: Any) -> Value:
-        return _arithmetic("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Value:
-        return _arithmetic("mul", other, self)
-
-    def __truediv__(self, other: Any) -> Value:
-        return _arithmetic("over", self, other)
-
-    def __floordiv__(self, other: Any) -> Value:
-        return _arithmetic("div", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Value:
-        return _arithmetic("div", other, self)
-
-    def __mod__(self, other: Any) -> Value:
-        return _arithmetic("rem", self, other)
-
-    def __rmod__(self, other: Any) -> Value:
-        return _arithmetic("rem", other, self)
-
-    def __and__(self, other: Any) -> Value:
-        return _bitwise("and", self, other)
-
-    def __or__(self, other: Any) -> Value:
-        return _bitwise("or", self, other)
-
-    def __xor__(self, other: Any) -> Value:
-        return _bitwise("xor", self, other)
-
-    def __lshift__(self, other: Any) -> Value:
-        return _bitwise("shl", self, other)
-
-    def __rshift__(self, other: Any) -> Value:
-        return _bitwise("shr", self, other)
+    __add__, __radd__ = _both_ways("add")
+    __sub__, __rsub__ = _both_ways("sub")
+    __mul__, __rmul__ = _both_ways("mul")
+    __floordiv__, __rfloordiv__ = _both_ways("div")
+    __mod__, __rmod__ = _both_ways("rem")
+    __truediv__, _ = _both_ways("over")
+    __and__ = _of_bits("and")
+    __or__ = _of_bits("or")
+    __xor__ = _of_bits("xor")
+    __lshift__ = _of_bits("shl")
+    __rshift__ = _of_bits("shr")
+    __lt__ = _comparison(np.less)
+    __le__ = _comparison(np.less_equal)
+    __gt__ = _comparison(np.greater)
+    __ge__ = _comparison(np.greater_equal)
+    __eq__ = _comparison(np.equal)
+    __ne__ = _comparison(np.not_equal)
+    __hash__ = None  # type: ignore[assignment]
 
     def __neg__(self) -> Value:
         return _arithmetic("sub", 0, self)
@@ -179,26 +169,6 @@ class Value:
         if self.kind == "i1":
             return Value(np.logical_not(self.data), "i1", None, self.undefined, self.wrapped)
         return _bitwise("xor", self, -1)
-
-    def __lt__(self, other: Any) -> Value:
-        return _compare(np.less, self, other)
-
-    def __le__(self, other: Any) -> Value:
-        return _compare(np.less_equal, self, other)
-
-    def __gt__(self, other: Any) -> Value:
-        return _compare(np.greater, self, other)
-
-    def __ge__(self, other: Any) -> Value:
-        return _compare(np.greater_equal, self, other)
-
-    def __eq__(self, other: Any) -> Value:  # type: ignore[override]
-        return _compare(np.equal, self, other)
-
-    def __ne__(self, other: Any) -> Value:  # type: ignore[override]
-        return _compare(np.not_equal, self, other)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def spread(array: Any, shape: tuple[int, ...]) -> Any:
@@ -272,13 +242,13 @@ def _whole(data: Any, kind: str, undefined: Any) -> Value:
     return Value(np.where(known, wide, 0).astype(np.int64), kind, None, undefined)
 
 
-def _either(left: Any, right: Any) -> Any:
+def either(left: Any, right: Any) -> Any:
     if left is False:
         return right
     return left if right is False else np.logical_or(left, right)
 
 
-def _bounded(data: Any, exact: Any, kind: str, undefined: Any, wrapped: bool) -> Value:
+def bounded(data: Any, exact: Any, kind: str, undefined: Any, wrapped: bool) -> Value:
     """An integer in its width: ``data`` may leave it."""
     bits = BITS[kind]
     if bits == 64:
@@ -324,7 +294,7 @@ def _wide(*numbers: Any) -> list[Any]:
 
 def _arithmetic(name: str, left: Any, right: Any) -> Value:
     left, right = pair(left, right)
-    undefined = _either(left.undefined, right.undefined)
+    undefined = either(left.undefined, right.undefined)
     kind = common(left, right)
     if name == "over":
         kind = "f32"
@@ -350,7 +320,7 @@ def _arithmetic(name: str, left: Any, right: Any) -> Value:
         exact = operation(*_wide(left.free, right.free))
     if kind[0] == "p":
         return Value(data, kind, exact, undefined, wrapped)
-    return _bounded(data, exact, kind, undefined, wrapped)
+    return bounded(data, exact, kind, undefined, wrapped)
 
 
 def _unsettled(undefined: Any, sides: list[Value], number: int) -> Any:
@@ -376,7 +346,7 @@ def _without(undefined: Any, failed: Any, name: str) -> Any:
     if not np.any(failed):
         return undefined
     RUN.failed.add((line_of_kernel(), name))
-    return _either(undefined, failed)
+    return either(undefined, failed)
 
 
 def _bitwise(name: str, left: Any, right: Any) -> Value:
@@ -385,7 +355,7 @@ def _bitwise(name: str, left: Any, right: Any) -> Value:
         one if isinstance(one, Value) else lift(one, "i64" if beside == "i64" else "i32")
         for one, beside in ((left, getattr(right, "kind", "i32")), (right, getattr(left, "kind", "i32")))
     )
-    undefined = _either(left.undefined, right.undefined)
+    undefined = either(left.undefined, right.undefined)
     kind, wrapped = common(left, right), left.wrapped or right.wrapped
     a, b = left.data, right.data
     if kind == "i1":
@@ -411,7 +381,7 @@ def _bitwise(name: str, left: Any, right: Any) -> Value:
         undefined = _without(undefined, too_far, name)
         b = np.where(too_far, 0, b) if np.any(too_far) else b
     if name == "shl":
-        return _bounded(_shifted(a, b), None, kind, undefined, wrapped)
+        return bounded(_shifted(a, b), None, kind, undefined, wrapped)
     data = {"and": lambda: a & b, "or": lambda: a | b, "xor": lambda: a ^ b, "shr": lambda: a >> b}[name]()
     return Value(data, kind, None, undefined, wrapped)
 
@@ -427,116 +397,5 @@ def _compare(operation: Any, left: Any, right: Any) -> Value:
     exact = None
     if left.exact is not None or right.exact is not None:
         exact = operation(left.free, right.free)
-    undefined = _either(left.undefined, right.undefined)
+    undefined = either(left.undefined, right.undefined)
     return Value(operation(left.data, right.data), "i1", exact, undefined, left.wrapped or right.wrapped)
-
-
-def choose(condition: Value, yes: Any, no: Any) -> Value:
-    """``tl.where``; what is not taken leaves no trace."""
-    yes, no = pair(yes, no)
-    kind = common(yes, no)
-    if kind[0] != "p":
-        yes, no = yes.to(kind), no.to(kind)
-    exact = None
-    if yes.exact is not None or no.exact is not None or condition.exact is not None:
-        exact = np.where(condition.free, yes.free, no.free)
-    undefined: Any = False
-    if yes.undefined is not False or no.undefined is not False:
-        undefined = np.where(condition.data, yes.undefined, no.undefined)
-    undefined = _either(undefined, condition.undefined)
-    wrapped = yes.wrapped or no.wrapped or condition.wrapped
-    return Value(np.where(condition.data, yes.data, no.data), kind, exact, undefined, wrapped)
-
-
-def extreme(operation: Any, left: Any, right: Any) -> Value:
-    """``tl.minimum`` and ``tl.maximum`` of integers."""
-    left, right = pair(left, right)
-    kind = common(left, right)
-    exact = None
-    if left.exact is not None or right.exact is not None:
-        exact = operation(left.free, right.free)
-    undefined = _either(left.undefined, right.undefined)
-    return Value(operation(left.data, right.data), kind, exact, undefined, left.wrapped or right.wrapped)
-
-
-def fold(value: Value, axis: int, operation: Any) -> Value:
-    """``tl.sum``, ``tl.max``, ``tl.min`` along an axis."""
-    undefined: Any = False
-    if value.undefined is not False:
-        flags = spread(value.undefined, value.shape)
-        left_out = RUN.zeros and operation is np.sum and not RUN.failed
-        undefined = False if left_out else flags.any(axis=axis)
-    if value.kind[0] == "f":
-        return Value(operation(value.data, axis=axis), value.kind, None, undefined)
-    kind = "i32" if value.kind in ("i1", "i8", "i16") else value.kind
-    data = operation(np.asarray(value.data).astype(np.int64), axis=axis)
-    return _bounded(data, None, kind, undefined, value.wrapped)
-
-
-def running_sum(value: Value) -> Value:
-    """``tl.cumsum`` of a one-dimensional integer tile."""
-    kind = "i32" if value.kind == "i1" else value.kind
-    undefined: Any = False
-    if value.undefined is not False:
-        undefined = np.logical_or.accumulate(spread(value.undefined, value.shape))
-    return _bounded(np.cumsum(np.asarray(value.data).astype(np.int64)), None, kind, undefined, value.wrapped)
-
-
-def applied(operation: Any, value: Value) -> Value:
-    """A function of floats, element by element."""
-    return Value(operation(value.data), value.kind, None, value.undefined)
-
-
-def magnitude(value: Value) -> Value:
-    """``tl.abs``; that of the least integer is itself."""
-    if value.kind[0] in "fu":
-        return applied(np.abs, value)
-    exact = None if value.exact is None else np.abs(value.exact)
-    return _bounded(np.abs(np.asarray(value.data)), exact, value.kind, value.undefined, value.wrapped)
-
-
-def place_of(value: Value, axis: int, operation: Any) -> Value:
-    """``tl.argmax`` and ``tl.argmin``: the first of equals."""
-    undefined: Any = False
-    if value.undefined is not False:
-        undefined = spread(value.undefined, value.shape).any(axis=axis)
-    return Value(operation(value.data, axis=axis).astype(np.int64), "i32", None, undefined)
-
-
-def gathered(value: Value, index: Value, axis: int) -> Value:
-    """``tl.gather`` in a tile of one dimension; what an index outside of it gives differs by device."""
-    assert axis == 0
-    if ((index.data < 0) | (index.data >= value.shape[0])).any():
-        raise Undecidable("an index of tl.gather outside of its tile")
-    undefined = np.asarray(spread(value.undefined, value.shape))[index.data]
-    undefined = _either(undefined if undefined.any() else False, index.undefined)
-    return Value(value.data[index.data], value.kind, None, undefined, value.wrapped)
-
-
-def interleaved(left: Value, right: Value) -> Value:
-    """``tl.interleave``: from either by turns."""
-    parts = [np.stack([spread(one, left.shape) for one in both], axis=-1).reshape(-1)
-             for both in ((left.data, right.data), (left.undefined, right.undefined))]  # fmt: skip
-    return Value(
-        parts[0], left.kind, None, parts[1] if parts[1].any() else False, left.wrapped or right.wrapped
-    )
-
-
-MOST_TRIPS = 4096
-
-
-def counted(*bounds: Any) -> Iterator[Value]:
-    """``range`` in a kernel: the counter is as wide as the widest bound."""
-    wide = any(isinstance(one, Value) and one.kind == "i64" for one in bounds)
-    numbers = [int(one.__index__()) for one in bounds]
-    if numbers[2:] == [0]:
-        raise Undecidable("a loop with a step of 0")
-    if len(bounds) == 3 and isinstance(bounds[2], Value) and numbers[2] < 0:
-        # Compiled code compares as if it went up.
-        if numbers[0] < numbers[1]:
-            raise Undecidable("a loop that counts down from below its end")
-        return
-    for number, trip in enumerate(range(*numbers)):
-        if number >= MOST_TRIPS:
-            raise Undecidable("a loop with too many iterations")
-        yield Value(trip, "i64" if wide else "i32")
