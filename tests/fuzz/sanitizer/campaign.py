@@ -63,6 +63,7 @@ class Tally:
             return
         self.reasons += outcome.reasons
         truth = "unsafe" if outcome.buggy else "safe" if outcome.decided else "open"
+        truth = "safe by zeros" if outcome.zeros else truth
         self.answers[f"{truth}: {outcome.answer or 'none'}"] += 1
         self.cases["buggy" if outcome.buggy else "clean"] += 1
         for kind in {one.kind for one in outcome.disagreements}:

@@ -38,6 +38,7 @@ class Outcome:
     disagreements: list[Disagreement] = field(default_factory=list)
     skipped: str | None = None
     buggy: bool = False
+    zeros: bool = False  # buggy only where a target has something else than zeros in left-out lanes
     # By brute force: not if it depends on an order of programs that was not tried, or if nothing accesses
     # memory, of which yes is never said.
     decided: bool = True
@@ -118,6 +119,7 @@ def compare(case: Case) -> Outcome:
         outcome.skipped = str(reason)
         return outcome
     outcome.buggy = bool(verdict.must) or verdict.uses_unwritten
+    outcome.zeros = outcome.buggy and not (verdict.uses_unwritten or with_zeros(case).must)
     outcome.decided = outcome.buggy or (bool(verdict.lines) and not verdict.any_order)
     outcome.seconds["oracle"] = clock() - start
     start = clock()
@@ -182,6 +184,10 @@ class _Comparison:
         read = {key[1] for key in self.verdict.unwritten}
         if self.outcome.answer == "pass" and self.verdict.uses_unwritten and read <= compiled:
             self._differs(MISSED, f"what nobody wrote is used, of line {sorted(read)}, and all is said safe")
+        unsafe = {key for key in self.verdict.must if key[1] in compiled - self._portable()}
+        self.outcome.zeros |= self.outcome.buggy and not (unsafe or self.verdict.uses_unwritten)
+        if self.outcome.answer == "pass" and unsafe and not self.outcome.zeros:
+            self._differs(MISSED, f"{sorted(unsafe, key=str)}, and all is said to be safe")
         for finding in self.report.findings:
             if not self.verdict.any_order:
                 self._justified(finding)
