@@ -62,12 +62,14 @@ class Limits:
 
     The first is what ends an evaluation on any machine alike; the seconds are for what it does not count.
 
-    ``reached`` gets how many of how many programs came to their end, again and again.
+    ``reached`` gets how many of how many programs came to their end, again and again. ``ended``: whether
+    nobody waits for the result any more.
     """
 
     element_operations: int = 2_000_000_000
     seconds: float = 60.0
     reached: Callable[[int, int], None] | None = None
+    ended: Callable[[], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,8 @@ class Shared:
             raise Incomplete(f"too large: more than {self.limits.element_operations:,} element operations")
         if time.thread_time() > self.deadline:
             raise Incomplete(f"too large: more than {self.limits.seconds:g} s")
+        if self.limits.ended is not None and self.limits.ended():
+            raise Incomplete("the program ended meanwhile")
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -33,18 +33,21 @@ class CarryOutError(KerncapError):
         self.needs_bytes = needs_bytes
 
 
-def carry_out(launch: Launch, options: Options | None = None) -> dict[int, list[tuple[int, Bytes]]]:
+def carry_out(
+    launch: Launch, options: Options | None = None, ended: Callable[[], bool] | None = None
+) -> dict[int, list[tuple[int, Bytes]]]:
     """What the launch changes: by storage, the offset (bytes) and the new bytes of each changed stretch.
 
     Elements outside of their storage read as zero, and stores to them are dropped. Of ``options`` the limit
-    of memory counts. Raises CarryOutError with the reason; nothing is changed then.
+    of memory counts. ``ended``: whether the program has, which needs it no more. Raises CarryOutError with
+    the reason; nothing is changed then.
     """
     options, limited = options or Options(), None
     if options.max_memory_bytes is not None:
         limited = LimitedContents(launch, options.max_memory_bytes)
         launch = replace(launch, contents=limited)
     try:
-        return _changes(launch, options)
+        return _changes(launch, options, ended)
     except CarryOutError as error:
         told = None if limited is None else limited.told
         if limited is None or told is None:
@@ -61,7 +64,9 @@ def _written(launch: Launch) -> frozenset[int]:
     return frozenset(range(len(launch.storages))) if found is None else found
 
 
-def _changes(launch: Launch, options: Options) -> dict[int, list[tuple[int, Bytes]]]:
+def _changes(
+    launch: Launch, options: Options, ended: Callable[[], bool] | None
+) -> dict[int, list[tuple[int, Bytes]]]:
     from kerncap.sanitizer.concrete.memory import Memory
     from kerncap.sanitizer.concrete.run import Limits, evaluate
 
@@ -71,7 +76,7 @@ def _changes(launch: Launch, options: Options) -> dict[int, list[tuple[int, Byte
         module = read_module(launch.ttir)
         memory = Memory(launch)
         reached = options.progress and options.progress(f"{launch.kernel}: carried out")
-        limits = Limits(LIMIT_OPERATIONS, LIMIT_S, reached)
+        limits = Limits(LIMIT_OPERATIONS, LIMIT_S, reached, ended)
         outcome = evaluate(module, module.kernel, launch, memory, limits=limits)
     except KerncapError as error:
         raise CarryOutError(str(error)) from error

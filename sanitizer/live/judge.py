@@ -106,7 +106,9 @@ class Judge:
             return self.missed(facts.kernel, log.one_line(error)), None
         return self.judge_launch(launch), launch
 
-    def carry_out(self, report: LaunchReport, launch: Launch | None) -> dict[int, list[tuple[int, Bytes]]]:
+    def carry_out(
+        self, report: LaunchReport, launch: Launch | None, ended: Callable[[], bool] | None = None
+    ) -> dict[int, list[tuple[int, Bytes]]]:
         """What a launch that was judged changes; see `carry_out`. Raises CarryOutError.
 
         What the launch would have written is then not what the program made: no later launch is judged by it.
@@ -114,7 +116,7 @@ class Judge:
         if launch is None:
             raise CarryOutError("; ".join(report.notes))
         try:
-            return carry_out(launch, self._options)
+            return carry_out(launch, self._options, ended)
         except CarryOutError as error:
             with self._lock:
                 self._needs_bytes = max(self._needs_bytes, error.needs_bytes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import os
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -161,6 +162,14 @@ class _Process:
             else:
                 self._connection.settimeout(LAST_TIMEOUT_S)  # a process that was stopped would never answer
 
+    def _is_over(self) -> bool:
+        """Whether the target has ended, and this process with it: it may have been stopped in a launch."""
+        if not self._last:
+            return False
+        waiting = select.poll()
+        waiting.register(self._connection, 0)
+        return any(event & select.POLLHUP for _, event in waiting.poll(0))
+
     def close(self) -> None:
         with self._lock:
             self._connection.close()
@@ -204,7 +213,7 @@ class _Process:
         done = messages.Done(False)
         if message.carry_out:
             try:
-                self._write_back(self._judge.carry_out(report, launch))
+                self._write_back(self._judge.carry_out(report, launch, self._is_over))
                 done = messages.Done(True)
             except CarryOutError as error:
                 done = messages.Done(False, str(error))

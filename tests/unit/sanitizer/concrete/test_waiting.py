@@ -131,12 +131,18 @@ ENDLESS = """
 
 
 @pytest.mark.parametrize(
-    "limits", [Limits(element_operations=10_000), Limits(seconds=0.05)], ids=["operations", "seconds"]
+    ("limits", "said"),
+    [
+        (Limits(element_operations=10_000), "too large"),
+        (Limits(seconds=0.05), "too large"),
+        (Limits(ended=lambda: True), "the program ended meanwhile"),
+    ],
+    ids=["operations", "seconds", "ended"],
 )
-def test_an_endless_loop_ends_by_the_limits(limits: Limits) -> None:
+def test_an_endless_loop_ends_by_the_limits(limits: Limits, said: str) -> None:
     outcome, _ = run_text(ENDLESS, {"out": np.zeros(1, "i4")}, limits=limits)
     assert not outcome.complete
-    assert outcome.reason is not None and outcome.reason.startswith("too large")
+    assert outcome.reason is not None and outcome.reason.startswith(said)
 
 
 def test_polls_wait_and_time_out() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kerncap.sanitizer.live.carry import CarryOutError
 from kerncap.sanitizer.live.judge import Judge
 from kerncap.sanitizer.live.target_socket import LiveServer
 from kerncap.sanitizer.sources import hook_messages as messages
@@ -103,6 +107,31 @@ def test_a_stranger_is_not_heard(server: LiveServer, judge: Judge, hello: bytes,
         assert ended(connection)
     server.finish()
     assert not judge.reports and not server.processes and not server.notes
+
+
+class Waiting(Judge):
+    """Carries a launch out for as long as anybody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.was_ended = threading.Event(), False
+
+    def carry_out(self, report: Any, launch: Any, ended: Callable[[], bool] | None = None) -> Any:
+        assert ended is not None and not ended()
+        self.began.set()
+        limit = time.monotonic() + 60
+        while not self.was_ended and time.monotonic() < limit:
+            self.was_ended = ended()
+        raise CarryOutError("the program ended meanwhile")
+
+
+def test_a_launch_of_a_program_that_was_stopped_is_not_carried_out_to_its_end(tmp_path: Path) -> None:
+    judge = Waiting()
+    server = LiveServer(tmp_path, TOKEN, judge)
+    with said(server, messages.line(HELLO), LAUNCH.replace(b"false", b"true")):
+        assert judge.began.wait(60)
+    server.finish()
+    assert judge.was_ended
 
 
 def test_a_launch_of_which_the_text_can_not_be_read_is_answered(server: LiveServer, judge: Judge) -> None:
