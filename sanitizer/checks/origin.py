@@ -119,7 +119,9 @@ def _may_have_no_value(operation: Operation) -> bool:
     element = kind.element if isinstance(kind, TensorType) else kind
     if by is None or not isinstance(element, IntType):
         return True
-    return by == 0 if operation.name in DIVISIONS else not 0 <= by < element.width
+    if operation.name in DIVISIONS:
+        return by == 0 or by == -1 and not operation.name.endswith("ui")
+    return not 0 <= by < element.width
 
 
 def _is_data(value: Value) -> bool:
@@ -129,6 +131,8 @@ def _is_data(value: Value) -> bool:
 def _without_value(operation: Operation) -> str:
     if operation.name not in DIVISIONS:
         return f"a shift by the width of its type or more{_line(operation)}"
+    if constant_of(operation.operands[1]) == -1:
+        return f"a division of the least number by -1{_line(operation)}"
     signed = " (or of the least number by -1)" if not operation.name.endswith("ui") else ""
     return f"a division by zero{_line(operation)}{signed}"
 

@@ -109,6 +109,19 @@ def test_a_divisor_that_is_an_argument(d: int, is_found: bool) -> None:
     assert any("a division by zero" in one for one in findings(report)) == is_found
 
 
+@triton.jit
+def negated_quotient(x, out, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    tl.store(out + lane, lane, tl.load(x + lane) // -1 != 5)
+
+
+def test_the_least_number_by_minus_one_is_named() -> None:
+    x = np.array([1, 2, -(2**31)] * 21 + [0], np.int32)
+    report = report_of(negated_quotient, {"x": x}, {"x": "*i32", "out": "*i32"}, x=(64,), out=(64,))
+    [text] = findings(report)
+    assert "depend on a division of the least number by -1 at line" in text
+
+
 # --- floats that decide an address -------------------------------------------------------------------
 
 
