@@ -28,7 +28,8 @@ class Steered:
 
     ``known``: numbers that the captured kernel compares others with; ``own``: the candidate. ``waits``:
     whether a loop may wait for memory. ``free``: integers that are passed to the captured kernel, and decide
-    neither. ``why``: the reason if nothing is known of memory.
+    neither. ``unordered``: what only the candidate changes without atomics, at places that memory decides.
+    ``why``: the reason if nothing is known of memory.
     """
 
     views: frozenset[int] = frozenset()
@@ -36,6 +37,7 @@ class Steered:
     own: tuple[float, ...] = ()
     waits: bool = False
     free: frozenset[str] = frozenset()
+    unordered: tuple[str, ...] = ()
     why: str = ""
 
 
@@ -71,6 +73,17 @@ def on_other_places(engine: Engine, measured: Measured, tolerance: Tolerance, st
     return _tried(
         engine, measured, tolerance, "another order", views, lambda views: redraw(engine, views, _SEED)
     )
+
+
+def on_equal_places(steered: Steered) -> Shown:
+    """Whether the candidate is right where two places are equal, as far as atomics tell it."""
+    found = Shown(remedy="a capture in which places are equal would decide it")
+    for name in steered.unordered:
+        found.open.append(
+            f"{name} is changed without atomics, at places that memory holds: the captured kernel has "
+            "atomics there, and is right if two places are equal"
+        )
+    return found
 
 
 def _tried(

@@ -9,7 +9,7 @@ or infinities than it did, the values are none of its domain.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kerncap.replay import rounding_bias
 from kerncap.replay.byte_effects import SEED_B, Measured, poison
@@ -24,8 +24,12 @@ _SEED = 5
 _FACTOR = 4.0
 SLACK = 16.0  # times the tolerance: errors of work that is left out are larger by far
 _OF_FLOOR = 4.0
-# Inputs are moved by as much as a matrix unit rounds them to, where there is or may be one.
 _JITTER, _COARSE_JITTER = 2.0**-20, 2.0**-10
+
+
+def jitter(coarse: bool) -> float:
+    """By which share inputs are moved: as a matrix unit rounds them, where there is or may be one."""
+    return _COARSE_JITTER if coarse else _JITTER
 
 
 def on_wider_values(engine: Engine, measured: Measured, tolerance: Tolerance, coarse: bool) -> Shown:
@@ -40,9 +44,9 @@ def on_wider_values(engine: Engine, measured: Measured, tolerance: Tolerance, co
         (Spread(_FACTOR, signs=True), "signs and larger values"),
         (Spread(_FACTOR), "larger values"),
     ):
-        differential = _Beyond(
+        differential = Beyond(
             engine, measured, tolerance, f"other {kind} of {names}", views, _SEED,
-            spread=spread, jitter=_COARSE_JITTER if coarse else _JITTER, nonfinite=given,
+            spread=spread, jitters=(jitter(coarse),), nonfinite=given,
         )  # fmt: skip
         found = differential.judge()
         if found.shown or found.reasons or found.open:
@@ -73,33 +77,40 @@ def nonfinite(engine: Engine, measured: Measured) -> int:
 
 
 @dataclass
-class _Beyond(Differential):
-    """Both kernels on values with a spread; ``nonfinite`` is how many results may be none."""
+class Beyond(Differential):
+    """Both kernels on values with a spread; ``nonfinite`` is how many results may be none.
+
+    ``floor``, by view: how far results were seen to move with ``jitters`` of the inputs, and the largest
+    of them.
+    """
 
     spread: Spread = field(default_factory=Spread)
-    jitter: float = 0.0
+    jitters: tuple[float, ...] = ()
     nonfinite: int = 0
 
     def __post_init__(self) -> None:
-        self._floor: dict[int, float] = {}
+        self.floor: dict[int, tuple[float, float]] = {}
 
     def _prepare(self, jitter: float = 0.0) -> None:
         self.engine.restore()
-        spread = Spread(self.spread.factor, self.spread.signs, jitter)
-        redraw(self.engine, self.redrawn, self.seed, spread=spread)
+        redraw(self.engine, self.redrawn, self.seed, spread=replace(self.spread, jitter=jitter))
         poison(self.engine, self.measured, SEED_B)
 
     def _problem(self) -> str:
         if nonfinite(self.engine, self.measured) > self.nonfinite:
             return "it gives NaN or infinities"
         self.engine.snapshot(EXPECTED)
-        self._prepare(self.jitter)
-        if problem := self._launch(self.original):
-            return problem
-        self._floor = {stats.view: stats.max_abs for stats in self._compare({})}
+        for jitter in self.jitters:
+            self._prepare(jitter)
+            if problem := self._launch(self.original):
+                return problem
+            for stats in self._compare({}):
+                moved, largest = self.floor.get(stats.view, (0.0, 0.0))
+                self.floor[stats.view] = max(moved, stats.max_abs), max(largest, stats.scale)
         self.engine.restore(EXPECTED)
         return ""
 
     def _limits(self, view: int, noise: dict[int, float]) -> tuple[int, float, float]:
         _, relative, absolute = super()._limits(view, noise)
-        return view, SLACK * relative, SLACK * absolute + _OF_FLOOR * self._floor.get(view, 0.0)
+        moved, _ = self.floor.get(view, (0.0, 0.0))
+        return view, SLACK * relative, SLACK * absolute + _OF_FLOOR * moved

@@ -6,7 +6,7 @@ What no address, mask, condition, trip count or divisor depends on can hold any 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kerncap.sanitizer.concrete.dataflow import (
@@ -15,7 +15,9 @@ from kerncap.sanitizer.concrete.dataflow import (
     HARMLESS,
     LOADS,
     MEMORY,
+    STORES,
     Dataflow,
+    is_descriptor,
     pointer_operand,
     points,
 )
@@ -35,6 +37,7 @@ _SAME_NUMBER = frozenset((
     *("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "arith.extsi", "arith.extui"),
     *("arith.sitofp", "arith.uitofp", "arith.extf", "arith.truncf", "arith.trunci"),
 ))  # fmt: skip
+_REDUCES = frozenset(("tt.descriptor_reduce",))  # a store that is an atomic for each element
 _MOST_NUMBERS = 16
 
 
@@ -43,13 +46,16 @@ class Steers:
     """``storages``: those that steer; None if not known. ``numbers``: what others are compared with.
 
     ``waits``: whether a condition of a ``while`` may rest on memory. ``free``: integers that are passed and
-    steer nothing, by name.
+    steer nothing, by name. ``added``, ``stored``: storages changed by atomics, and by plain stores, at places
+    that memory decides; ANYWHERE among them if it may be any.
     """
 
     storages: frozenset[int] | None
     numbers: tuple[float, ...]
     waits: bool
     free: frozenset[str]
+    added: frozenset[int] = frozenset()
+    stored: frozenset[int] = frozenset()
 
 
 def steers(launch: Launch) -> Steers:
@@ -79,7 +85,37 @@ def steers(launch: Launch) -> Steers:
         if isinstance(argument, ScalarArgument) and type(argument.value) is int and value not in found.wanted
     )
     waits = any(one.name == "scf.while" for one in flow.operations)
-    return Steers(storages, distinct[:_MOST_NUMBERS], waits, free)
+    added, stored = (_scattered(flow, names) for names in (ATOMICS | _REDUCES, STORES - _REDUCES))
+    return Steers(storages, distinct[:_MOST_NUMBERS], waits, free, added, stored)
+
+
+def _scattered(flow: Dataflow, names: frozenset[str]) -> frozenset[int]:
+    """The storages that operations of these names reach at places that depend on what was loaded."""
+    found: frozenset[int] = frozenset()
+    for one in flow.operations:
+        if one.name in names:
+            # A descriptor's coordinates are operands of their own; the stored tile comes last.
+            places = one.operands[:-1] if is_descriptor(one.name) else [pointer_operand(one)]
+            if _is_from_memory(flow, places):
+                found |= flow.roots(pointer_operand(one))
+    return found
+
+
+def _is_from_memory(flow: Dataflow, values: Sequence[Value]) -> bool:
+    seen, queue = set(values), list(values)
+    while queue:
+        value = queue.pop()
+        before = flow.forwarded(value)
+        owner = value.owner
+        if before is None and isinstance(owner, Operation):
+            if owner.name in LOADS or owner.name in ATOMICS:
+                return True
+            before = list(owner.operands)
+        for one in (*(before or ()), *flow.steering(value)):
+            if one not in seen:
+                seen.add(one)
+                queue.append(one)
+    return False
 
 
 def _unknown(operation: Operation) -> bool:

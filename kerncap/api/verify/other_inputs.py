@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kerncap.api.verify import shapes_stage, steering
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.api.verify.wider import multiplies_in_tf32
-from kerncap.replay import boundary_values, other_contents, wider_values
+from kerncap.replay import boundary_values, extreme_values, other_contents, wider_values
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.judge_requests import stream_problem
@@ -38,6 +38,10 @@ def not_by_chance(
     if engine.one_launch:
         further.append(lambda: shapes_stage.on_some_numbers(case, measured))
         further.append(lambda: shapes_stage.on_some_sizes(case, measured))
+    further.append(
+        lambda: extreme_values.on_extreme_values(engine, measured, options.tolerance, _is_coarse(case))
+    )
+    if engine.one_launch:
         further += _on_boundaries(case, measured)
     else:
         found.not_shown.append("other sizes: launches in a row have those that they were captured with")
@@ -71,14 +75,13 @@ def _on_boundaries(case: Case, measured: Measured) -> list[Callable[[], other_co
         lambda: boundary_values.on_boundary_values(engine, measured, tolerance, known()),
         lambda: boundary_values.on_other_places(engine, measured, tolerance, known()),
         lambda: shapes_stage.on_free_integers(case, measured, known().free),
+        lambda: boundary_values.on_equal_places(known()),
     ]
 
 
 def _wider(case: Case, measured: Measured, other: other_contents.Shown) -> other_contents.Shown:
     """On values beyond the captured ones; and errors that have one side on ``other`` values, and on more."""
-    text = "".join(one.source_text() or "" for one in case.reproducer.in_range or [case.reproducer])
-    coarse = case.reproducer.manifest.kernel.language != "triton" or multiplies_in_tf32(text)
-    wider = wider_values.on_wider_values(case.engine, measured, case.options.tolerance, coarse)
+    wider = wider_values.on_wider_values(case.engine, measured, case.options.tolerance, _is_coarse(case))
     if wider.reasons or wider.open or not any(other.shifts.values()):
         return wider
     second = other_contents.on_other_values(case.engine, measured, case.options.tolerance, seed=6)
@@ -99,3 +102,9 @@ def _failed(verdict: Verdict, reasons: list[str]) -> Verdict:
     failed = fail(reasons[0], *reasons)
     failed.notes = verdict.notes
     return failed
+
+
+def _is_coarse(case: Case) -> bool:
+    """Whether inputs may be rounded to TF32."""
+    text = "".join(one.source_text() or "" for one in case.reproducer.in_range or [case.reproducer])
+    return case.reproducer.manifest.kernel.language != "triton" or multiplies_in_tf32(text)

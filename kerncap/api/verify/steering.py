@@ -65,9 +65,11 @@ def _steered(case: Case, measured: Measured) -> Steered:
     memory = ManifestMemory(manifest)
     storages = first.storages | second.storages
     views = frozenset(n for n, view in enumerate(manifest.views) if memory.index(view) in storages)
+    plain = (first.added & second.stored) - first.stored
     return replace(
-        found, views=views, known=first.numbers, own=second.numbers, waits=first.waits or second.waits
-    )
+        found, views=views, known=first.numbers, own=second.numbers, waits=first.waits or second.waits,
+        unordered=tuple(dict.fromkeys(v.name for v in manifest.views if memory.index(v) in plain)),
+    )  # fmt: skip
 
 
 def _of_text(captured: str, candidate: str) -> Steered:

@@ -127,7 +127,8 @@ def redraw(
         places = _places(values.size, seed)
         x[finite] = (u + 0.05) * 0.25 if not values.any() else values[places] * (0.75 + 0.25 * u)
     if spread is not None:
-        x[finite] = _spread(x[finite], view, FORMATS.get(kind.name, (1, 0))[0], spread, ordered)
+        low, high = values.min(), values.max()
+        x[finite] = _spread(x[finite], view, FORMATS.get(kind.name, (1, 0))[0], spread, ordered, low, high)
     new = np.where(np.isfinite(x), kind.encode(np.where(np.isfinite(x), x, 0.0)), bits.reshape(-1))
     changed = bool((new != bits.reshape(-1)).any())
     bits[...] = new.reshape(bits.shape)
@@ -197,11 +198,13 @@ def _is_sorted(x: Any) -> bool:
     return bool((rows[:, 1:] >= rows[:, :-1]).all())
 
 
-def _spread(x: Any, view: int, precision: int, spread: Spread, ordered: bool) -> Any:
+def _spread(x: Any, view: int, precision: int, spread: Spread, ordered: bool, low: float, high: float) -> Any:
     """Finite values beyond their range, as `torch_backend/redraw.py` has them."""
     u, v = words(np, _SPREAD_SEED, view, 0, 2 * x.size).reshape(2, -1).astype(np.float64) / 255
     if not ordered:
         x = np.where(x == 0, (u + 0.05) * 0.25, x)
         x = np.where(u < 0.5, -x, x) if spread.signs else x
-    jitter = max(spread.jitter, 2.0 ** (1 - precision)) if spread.jitter else 0.0
-    return x * spread.factor * (1 + jitter * (2 * v - 1))
+    epsilon = 2.0 ** (1 - precision)
+    factor, summand = spread.scaled(low, high, epsilon)
+    jitter = max(spread.jitter, epsilon) if spread.jitter else 0.0
+    return (x * factor + summand) * (1 + jitter * (2 * v - 1))

@@ -54,7 +54,7 @@ def redraw(
         else:
             new = _floats(old, seed, view, start, ordered, low, high)
             if spread is not None:
-                new = _spread(spread, new, view, start, ordered, tensor.dtype)
+                new = _spread(spread, new, view, start, ordered, tensor.dtype, low, high)
         part.copy_(new.to(flat.dtype))
         changed = changed or not torch.equal(part.to(wide).nan_to_num(), old.nan_to_num())
     if not tensor.is_contiguous():  # what was changed is a copy
@@ -62,7 +62,9 @@ def redraw(
     return changed
 
 
-def _spread(spread: Spread, x: Any, view: int, start: int, ordered: bool, dtype: Any) -> Any:
+def _spread(
+    spread: Spread, x: Any, view: int, start: int, ordered: bool, dtype: Any, low: float, high: float
+) -> Any:
     """Values as float64, from element ``start`` of a view on, beyond their range."""
     u = pattern(torch, _SPREAD_SEED, view, start, 2 * x.numel(), x.device).to(torch.float64) / 255
     u, v = u[: x.numel()], u[x.numel() :]
@@ -70,8 +72,10 @@ def _spread(spread: Spread, x: Any, view: int, start: int, ordered: bool, dtype:
         x = torch.where(x == 0, (u + 0.05) * 0.25, x)
     if spread.signs and not ordered:
         x = torch.where(u < 0.5, -x, x)
-    jitter = max(spread.jitter, torch.finfo(dtype).eps) if spread.jitter else 0.0
-    return x * spread.factor * (1 + jitter * (2 * v - 1))
+    epsilon = torch.finfo(dtype).eps
+    factor, summand = spread.scaled(low, high, epsilon)
+    jitter = max(spread.jitter, epsilon) if spread.jitter else 0.0
+    return (x * factor + summand) * (1 + jitter * (2 * v - 1))
 
 
 def _floats(x: Any, seed: int, view: int, start: int, ordered: bool, low: float, high: float) -> Any:

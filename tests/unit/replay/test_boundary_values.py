@@ -107,3 +107,33 @@ def test_a_difference_where_two_are_equal_is_undecided_and_no_stored_result(tmp_
     verdict = verify(path, VerifyOptions(candidate=first)).verdict
     assert verdict.answer is Answer.UNDECIDED
     assert "on boundary values of x_ptr: differs from the captured kernel: out_ptr: 1 of 30" in verdict.line
+
+
+SCATTER = """
+@triton.jit
+def scatter(x_ptr, place_ptr, out_ptr, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    at = out_ptr + tl.load(place_ptr + i)
+    tl.atomic_add(at, tl.load(x_ptr + i))
+"""
+
+
+def test_a_scatter_without_atomics_is_undecided_if_all_places_differ(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    rng = np.random.default_rng(5)
+    x, places = rng.standard_normal(32).astype(np.float32), rng.permutation(40)[:32]
+    post = np.zeros(40, np.float32)
+    post[places] = x
+    launch = Launch(SCATTER, "scatter", grid=(2, 1, 1)).tensor("x_ptr", x).tensor("place_ptr", places)
+    path = launch.tensor("out_ptr", np.zeros_like(post), post).constexpr("BLOCK", 16).seal(tmp_path)
+    first = candidate(
+        tmp_path,
+        SCATTER.replace(
+            "tl.atomic_add(at, tl.load(x_ptr + i))", "tl.store(at, tl.load(at) + tl.load(x_ptr + i))"
+        ),
+    )
+    verdict = verify(path, VerifyOptions(candidate=first, stages=("oracle",))).verdict
+    assert verdict.answer is Answer.UNDECIDED
+    assert verdict.line.startswith(
+        "Result: UNDECIDED (out_ptr is changed without atomics, at places that memory"
+    )

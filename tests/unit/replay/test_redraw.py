@@ -8,6 +8,7 @@ import torch
 
 from kerncap.replay.worker.native import value_ops as native
 from kerncap.replay.worker.native.dtypes import Number
+from kerncap.replay.worker.protocol import Spread
 from kerncap.replay.worker.torch_backend.perturb import perturb
 from kerncap.replay.worker.torch_backend.redraw import redraw
 
@@ -65,6 +66,32 @@ def test_a_broadcast_tensor_is_changed_once() -> None:
     alone = row.clone()
     assert redraw(alone, 1, 0)
     assert redraw(wide, 1, 0) and torch.equal(row, alone)
+
+
+@pytest.mark.parametrize(
+    ("spread", "low", "high"),
+    [
+        (Spread(largest=256.0), 190, 257),
+        (Spread(largest=2.0**-9), 2**-10, 2**-8),
+        (Spread(offset=64.0), 300, 999),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_floats_leave_their_range_alike_in_both_workers(
+    dtype: str, spread: Spread, low: float, high: float
+) -> None:
+    x = np.random.default_rng(1).uniform(-3, 5, 100).astype(dtype)
+    x[7] = np.inf
+    bits, tensor = x.copy().view(f"u{x.itemsize}"), torch.from_numpy(x.copy())
+    assert native.redraw(Number(dtype, x.itemsize), bits, 1, 0, spread)
+    assert redraw(tensor, 1, 0, spread=spread)
+    y = tensor.numpy()
+    assert np.array_equal(y, bits.view(dtype)) and np.isinf(y[7])
+    finite = np.delete(y, 7)
+    assert low <= np.abs(finite).max() <= high
+    assert len(np.unique(finite)) > 8, "the type tells them apart"
+    if spread.offset:
+        assert finite.min() > 300
 
 
 def test_a_native_worker_does_it_without_torch() -> None:

@@ -60,6 +60,20 @@ def elsewhere(data, out, B: tl.constexpr):
     tl.store(out, tl.load(place))
 
 
+@triton.jit
+def scattered(index, flag, added, reached, stored, rows, B: tl.constexpr):
+    i = tl.arange(0, B)
+    at = tl.load(index + i)
+    tl.atomic_add(added + at, 1)
+    tl.atomic_add(rows + tl.program_id(0) * B + i, 1, mask=tl.load(flag + i) > 0)
+    j = 0
+    for _ in range(tl.load(flag)):
+        j += 1
+    tl.atomic_max(reached + j, 1)
+    tl.store(stored + at, 1)
+    tl.store(rows + i, 1)
+
+
 def found(kernel: Any, signature: dict[str, str], **values: Any) -> tuple[set[str], Steers]:
     launch = launch_of(kernel, (1,), signature, {"B": 16}, **values)
     steered = steers(launch)
@@ -95,3 +109,13 @@ def test_a_loop_that_waits_is_known() -> None:
 
 def test_what_reads_anywhere_leaves_nothing_free() -> None:
     assert found(elsewhere, {"data": "*i64", "out": "*i32"}, data=(1,), out=(1,))[0] >= {"data"}
+
+
+def test_what_is_changed_at_places_that_memory_decides() -> None:
+    names = ("index", "flag", "added", "reached", "stored", "rows")
+    launch = launch_of(
+        scattered, (1,), dict.fromkeys(names, "*i32"), {"B": 16}, **dict.fromkeys(names, (16,))
+    )
+    said = steers(launch)
+    assert {launch.storages[n].name for n in said.added} == {"added", "reached"}
+    assert {launch.storages[n].name for n in said.stored} == {"stored"}
