@@ -17,6 +17,7 @@ from kerncap.replay.other_contents import Differential, Shown
 from kerncap.replay.units import view_name
 from kerncap.replay.wider_values import SLACK, nonfinite, nonfinite_of_capture
 from kerncap.replay.wording import Tolerance
+from kerncap.replay.worker.protocol import Limits
 
 _SEED = 3
 REMEDY = "a capture that has such values would decide it"
@@ -140,6 +141,6 @@ class _Undeciding(Differential):
     def _told(self) -> bool:
         return True  # other values have shown the work already
 
-    def _limits(self, view: int, noise: dict[int, float]) -> tuple[int, float, float]:
+    def _limits(self, view: int, noise: dict[int, float]) -> Limits:
         _, relative, absolute = super()._limits(view, noise)
         return view, SLACK * relative, SLACK * absolute

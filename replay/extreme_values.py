@@ -18,7 +18,7 @@ from kerncap.replay.other_contents import Shown
 from kerncap.replay.units import view_name
 from kerncap.replay.wider_values import Beyond, jitter, nonfinite_of_capture
 from kerncap.replay.wording import Tolerance
-from kerncap.replay.worker.protocol import Spread
+from kerncap.replay.worker.protocol import Limits, Spread
 
 _SEED = 7
 # An exponential of float32 overflows at 89; of 2^-20 the square is below any epsilon.
@@ -68,15 +68,15 @@ class _Extreme(Beyond):
 
     def judge(self) -> Shown:
         found = super().judge()
-        if found.shown and any(map(self._is_sensitive, self.floor)):
+        if found.shown and any(map(self._is_sensitive, self.floor or {})):
             found.shown = []
             found.not_shown.append(f"{self.what}: results of the captured kernel move too much with them")
         return found
 
     def _is_sensitive(self, view: int) -> bool:
-        moved, largest = self.floor.get(view, (0.0, 0.0))
+        moved, largest = (self.floor or {}).get(view, (0.0, 0.0))
         return moved > _SENSITIVE * largest
 
-    def _limits(self, view: int, noise: dict[int, float]) -> tuple[int, float, float]:
+    def _limits(self, view: int, noise: dict[int, float]) -> Limits:
         _, relative, absolute = super()._limits(view, noise)
         return view, relative, _NO_LIMIT if self._is_sensitive(view) else absolute

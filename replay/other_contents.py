@@ -7,6 +7,7 @@ held against each other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kerncap.replay import rounding_bias
@@ -19,7 +20,7 @@ from kerncap.replay.units import outside_views, place_name, units, view_name
 from kerncap.replay.verdict import gap_reasons
 from kerncap.replay.wording import BY_DTYPE, Tolerance, mismatch
 from kerncap.replay.worker.common import bitmap
-from kerncap.replay.worker.protocol import Difference
+from kerncap.replay.worker.protocol import Difference, Limits
 
 Perturbed = tuple[list[int], int, bitmap.Bits]  # views, their region, the bytes that may change
 
@@ -204,14 +205,19 @@ class Differential:
         return {view: largest for view, largest in known.views.items() if view not in races}
 
     def _compare(self, noise: dict[int, float]) -> list[Difference]:
+        return self._compared(noise, self._limits)
+
+    def _compared(
+        self, noise: dict[int, float], limits: Callable[[int, dict[int, float]], Limits]
+    ) -> list[Difference]:
         wanted = [
-            self._limits(number, noise)
+            limits(number, noise)
             for number, view in enumerate(self.manifest.views)
             if view.region in self.measured.written
         ]
         return self.engine.compare(wanted, EXPECTED)
 
-    def _limits(self, view: int, noise: dict[int, float]) -> tuple[int, float, float]:
+    def _limits(self, view: int, noise: dict[int, float]) -> Limits:
         dtype = self.manifest.views[view].dtype
         limits = view_tolerance(dtype, noise.get(view, 0.0), self.tolerance.rtol, self.tolerance.atol)
         return (view, *limits)

@@ -15,16 +15,17 @@ from kerncap.replay import rounding_bias
 from kerncap.replay.byte_effects import SEED_B, Measured, poison
 from kerncap.replay.engine import Engine
 from kerncap.replay.judge_requests import FLOATS, redraw, redrawable
-from kerncap.replay.other_contents import EXPECTED, Differential, Shown
+from kerncap.replay.other_contents import Differential, Shown
 from kerncap.replay.units import view_name
 from kerncap.replay.wording import Tolerance
-from kerncap.replay.worker.protocol import Spread
+from kerncap.replay.worker.protocol import Difference, Limits, Spread
 
 _SEED = 5
 _FACTOR = 4.0
 SLACK = 16.0  # times the tolerance: errors of work that is left out are larger by far
 _OF_FLOOR = 4.0
 _JITTER, _COARSE_JITTER = 2.0**-20, 2.0**-10
+_RESULT = "result with values beyond"
 
 
 def jitter(coarse: bool) -> float:
@@ -81,7 +82,7 @@ class Beyond(Differential):
     """Both kernels on values with a spread; ``nonfinite`` is how many results may be none.
 
     ``floor``, by view: how far results were seen to move with ``jitters`` of the inputs, and the largest
-    of them.
+    of them. Where the usual tolerance is enough it need not be known.
     """
 
     spread: Spread = field(default_factory=Spread)
@@ -89,7 +90,14 @@ class Beyond(Differential):
     nonfinite: int = 0
 
     def __post_init__(self) -> None:
-        self.floor: dict[int, tuple[float, float]] = {}
+        self.floor: dict[int, tuple[float, float]] | None = None
+        self._unknown = ""  # why the floor is not known
+
+    def judge(self) -> Shown:
+        found = super().judge()
+        if self._unknown:
+            return Shown(not_shown=[f"{self.what}: the captured kernel fails there ({self._unknown})"])
+        return found
 
     def _prepare(self, jitter: float = 0.0) -> None:
         self.engine.restore()
@@ -97,20 +105,32 @@ class Beyond(Differential):
         poison(self.engine, self.measured, SEED_B)
 
     def _problem(self) -> str:
-        if nonfinite(self.engine, self.measured) > self.nonfinite:
-            return "it gives NaN or infinities"
-        self.engine.snapshot(EXPECTED)
+        return "it gives NaN or infinities" * (nonfinite(self.engine, self.measured) > self.nonfinite)
+
+    def _compare(self, noise: dict[int, float]) -> list[Difference]:
+        if self.floor is None:
+            found = self._compared(noise, super()._limits)
+            if not any(stats.outside for stats in found):
+                return found
+            self.engine.snapshot(_RESULT)
+            self.floor = self._moved()
+            self.engine.restore(_RESULT)
+            self.engine.drop(_RESULT)
+        return super()._compare(noise)
+
+    def _moved(self) -> dict[int, tuple[float, float]]:
+        floor: dict[int, tuple[float, float]] = {}
         for jitter in self.jitters:
             self._prepare(jitter)
             if problem := self._launch(self.original):
-                return problem
-            for stats in self._compare({}):
-                moved, largest = self.floor.get(stats.view, (0.0, 0.0))
-                self.floor[stats.view] = max(moved, stats.max_abs), max(largest, stats.scale)
-        self.engine.restore(EXPECTED)
-        return ""
+                self._unknown = problem
+                break
+            for stats in super()._compare({}):
+                moved, largest = floor.get(stats.view, (0.0, 0.0))
+                floor[stats.view] = max(moved, stats.max_abs), max(largest, stats.scale)
+        return floor
 
-    def _limits(self, view: int, noise: dict[int, float]) -> tuple[int, float, float]:
+    def _limits(self, view: int, noise: dict[int, float]) -> Limits:
         _, relative, absolute = super()._limits(view, noise)
-        moved, _ = self.floor.get(view, (0.0, 0.0))
+        moved, _ = (self.floor or {}).get(view, (0.0, 0.0))
         return view, SLACK * relative, SLACK * absolute + _OF_FLOOR * moved
