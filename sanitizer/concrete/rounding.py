@@ -36,7 +36,7 @@ _EXACT = frozenset(
     )
 )
 _TO_WHOLE = frozenset(("math.floor", "math.ceil", "math.trunc", "math.round", "math.roundeven"))
-_TO_INTEGER = frozenset(("arith.fptosi", "arith.fptoui"))
+TO_INTEGER = frozenset(("arith.fptosi", "arith.fptoui"))
 _SUMS = frozenset(("arith.addf", "arith.subf"))
 # How many roundings an approximation may be off by.
 _APPROXIMATE = {
@@ -70,7 +70,7 @@ def rounds_otherwise(operation: Operation) -> bool:
         return _is_float(operation.operands[0]) and (not operation.regions or _adds_floats(operation))
     if name in _SUMS:
         return any(_is_product(one) for one in operation.operands)
-    if name in _TO_INTEGER or name in _APPROXIMATE or name == "tt.extern_elementwise":
+    if name in TO_INTEGER or name in _APPROXIMATE or name == "tt.extern_elementwise":
         return any(_is_float(one) for one in operation.operands)
     return (
         name.startswith("math.")
@@ -280,7 +280,7 @@ def _chosen(plain: BuildStep, rounding: BuildStep) -> BuildStep:
 
 def _by_result(plan: Plan, operation: Operation) -> Step:
     """An element-wise operation of floats; of integers, what it always is."""
-    if operation.name in _TO_INTEGER:
+    if operation.name in TO_INTEGER:
         return _to_integer(plan, operation)
     if operation.name == "arith.cmpf":
         return _compared(plan, operation)

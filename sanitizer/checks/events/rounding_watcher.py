@@ -10,7 +10,7 @@ import numpy as np
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.concrete.dataflow import WRITERS, Dataflow
 from kerncap.sanitizer.concrete.events import AccessEvent, Bools, Observer
-from kerncap.sanitizer.concrete.rounding import rounded_operations, rounds_otherwise
+from kerncap.sanitizer.concrete.rounding import TO_INTEGER, rounded_operations, rounds_otherwise
 from kerncap.sanitizer.concrete.run import Outcome
 from kerncap.sanitizer.concrete.values import where
 from kerncap.sanitizer.ttir.ir import Operation
@@ -42,9 +42,10 @@ class RoundingWatcher:
         deciding = self._deciding.get(operation)
         if not deciding or not (self._is_anywhere or operation in self._moved):
             return None
-        return (
-            f"it rests on {where(deciding[0])}, which a GPU may round to another address, mask or trip count"
-        )
+        first = deciding[0]
+        if first.name in TO_INTEGER:  # of an exact float
+            return f"it rests on {where(first)}: NaN, or a float out of range, has no integer value"
+        return f"it rests on {where(first)}, which a GPU may round to another address, mask or trip count"
 
 
 def deciding_roundings(
