@@ -51,11 +51,6 @@ def hip_shim() -> Path | None:
     return _shim("hip", HIP_SHIM)
 
 
-def digests_library() -> Path | None:
-    """What hashes chunks for kerncap itself, likewise."""
-    return _shim("digests", "libkerncap_digests.so")
-
-
 def _shim(folder: str, name: str) -> Path | None:
     package = Path(kerncap.__file__).resolve().parent
     places = [package / "shims" / folder]

@@ -47,7 +47,6 @@ class ChunkReader:
         self._step = index.chunk_bytes
         self._decoder = ChunkDecoder(digest)
         self._hash = digests.function(digest)
-        self._hash_chunks = digests.of_chunks(digest, index.chunk_bytes)
         self._local = threading.local()
         # A thread holds a run twice, packed and raw: larger chunks, fewer threads.
         self._unit = max(UNIT_BYTES, self._step)
@@ -76,8 +75,6 @@ class ChunkReader:
 
         def work(run: Run) -> bytes:
             _, row, count = run
-            if self._are_whole(row, count):
-                return self._hash_chunks(self._stored(row, count))
             return b"".join(map(self._hash, self._payloads(row, count)))
 
         rows, found = np.flatnonzero(self._of_file == file) + 1, hashlib.sha256()
@@ -103,19 +100,7 @@ class ChunkReader:
             for first in range(start, stop, most):
                 yield int(chunks[first]), int(rows[first]), min(most, stop - first)
 
-    def _are_whole(self, row: int, count: int) -> bool:
-        """Whether chunks are stored as they are, and have their full size; the last may be short."""
-        records = self._table[row - 1 : row - 1 + count]
-        sizes = records["stored"]
-        return bool(
-            (records["encoding"] == Encoding.RAW).all()
-            and (sizes == records["raw"]).all()
-            and (sizes[:-1] == self._step).all()
-            and sizes[-1] <= self._step
-        )
-
-    def _stored(self, row: int, count: int) -> memoryview:
-        """The payloads of chunks that follow each other in a file, in one read."""
+    def _payloads(self, row: int, count: int) -> Iterator[memoryview]:
         records = self._table[row - 1 : row - 1 + count]
         file = int(self._of_file[row - 1])
         offset = int(records["offset"][0] - self._starts[file])
@@ -127,19 +112,11 @@ class ChunkReader:
                 message = f"truncated: chunks {row} to {row + count - 1} end at {offset + len(data)}"
                 raise format_error(self._paths[file], offset + done, message)
             done += read
-        return data
-
-    def _payloads(self, row: int, count: int) -> Iterator[memoryview]:
-        data = self._stored(row, count)
-        for size in self._table["stored"][row - 1 : row - 1 + count].tolist():
+        for size in records["stored"].tolist():
             yield data[:size]
             data = data[size:]
 
     def _raw(self, row: int, count: int) -> list[Raw]:
-        if self._are_whole(row, count):
-            data = self._stored(row, count)
-            if self._hash_chunks(data) == self._table["digest"][row - 1 : row - 1 + count].tobytes():
-                return [data]
         found: list[Raw] = []
         for number, payload in enumerate(self._payloads(row, count), row):
             record = self._table[number - 1]
@@ -150,6 +127,8 @@ class ChunkReader:
                 file, message = int(self._of_file[row - 1]), f"chunk {number} is damaged: {error}"
                 offset = int(record["offset"] - self._starts[file])
                 raise format_error(self._paths[file], offset, message) from error
+        if (self._table["encoding"][row - 1 : row - 1 + count] == Encoding.RAW).all():
+            return [self._buffer()[: sum(map(len, found))]]  # one after the other as they are
         return found
 
     def _buffer(self) -> memoryview:

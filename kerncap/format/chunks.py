@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = default.chunk_bytes
 UNIT_BYTES = 16 * CHUNK_BYTES
-MOST_THREADS = 12  # with more they wait for each other
+MOST_THREADS = 12  # beyond it they wait for each other: each hash is a turn at Python's lock
 MAX_IN_FLIGHT_BYTES = 128 << 20  # of raw memory, in units
 ZSTD_LEVEL = 3
 SAMPLE_PIECES, SAMPLE_PIECE_BYTES = 4, 4096
@@ -42,6 +42,7 @@ WORTH_PACKING = 7 / 8
 WORTH_A_LOOK = 31 / 32  # of samples of a whole unit: with one chunk of 16 that packs they take less
 LARGE_BYTES = 64 << 20  # of memory; and of the first file, before others are there
 _NICER = 5  # than the program that is captured
+_ZEROS = bytes(64)
 
 Buffer = memoryview  # of UNIT_BYTES
 Loader = Callable[[Buffer], bytes | memoryview]
@@ -96,9 +97,7 @@ class ChunkWriter:
         from concurrent.futures import ThreadPoolExecutor  # it loads logging, which readers do without
 
         self.is_large = memory_bytes >= LARGE_BYTES
-        digest: digests.Digest = "blake3" if self.is_large else "sha256"
-        self._hash = digests.function(digest)
-        self._hash_chunks = digests.of_chunks(digest, CHUNK_BYTES, without_zeros=True)
+        self._hash = digests.function("blake3" if self.is_large else "sha256")
         self._folder = folder
         self._files = [_File(folder, CHUNKS_PATHS[0])]
         self._turn = 0
@@ -167,16 +166,16 @@ class ChunkWriter:
         unit = _Unit(data)
         # A thread gives way to others in each call that takes long: as few as possible, as large as possible.
         looks = len(data) <= CHUNK_BYTES or self._packs(_sample(data, UNIT_PIECES), WORTH_A_LOOK)
-        found = self._hash_chunks(data)
-        for number, start in enumerate(range(0, len(data), CHUNK_BYTES)):
-            digest = found[number * digests.DIGEST_BYTES : (number + 1) * digests.DIGEST_BYTES]
-            if digest == digests.NO_DIGEST:
+        for start in range(0, len(data), CHUNK_BYTES):
+            raw = data[start : start + CHUNK_BYTES]
+            if is_zero(raw):
                 unit.digests.append(None)
                 continue
+            digest = self._hash(raw)
             unit.digests.append(digest)
             # An equal chunk in a unit before this one that still waits is found when both are in order.
             if digest not in unit.payloads and digest not in self._rows:
-                unit.payloads[digest] = self._encode(data[start : start + CHUNK_BYTES], digest, looks)
+                unit.payloads[digest] = self._encode(raw, digest, looks)
         return unit
 
     def _encode(self, data: memoryview, digest: bytes, looks: bool) -> _Payload:
@@ -317,3 +316,12 @@ def _sample(data: memoryview, pieces: int) -> bytes | memoryview:
     step = (len(data) - SAMPLE_PIECE_BYTES) // (pieces - 1)
     starts = range(0, pieces * step, step)
     return b"".join(bytes(data[start : start + SAMPLE_PIECE_BYTES]) for start in starts)
+
+
+def is_zero(data: bytes | memoryview) -> bool:
+    """Whether every byte is zero."""
+    if data[: len(_ZEROS)] != _ZEROS[: len(data)]:
+        return False
+    flat = np.frombuffer(data, np.uint8)
+    words = flat[: len(flat) & ~7].view(np.uint64)
+    return not words.any() and not flat[len(flat) & ~7 :].any()

@@ -63,22 +63,6 @@ def test_units_go_to_files_in_turn(large: Path, tmp_path: Path) -> None:
         assert again.name == large.name, "the same memory gives the same bytes"
 
 
-def test_damage_is_found_in_its_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks that are stored as they are, one after the other, are hashed together."""
-    monkeypatch.setattr(chunks, "LARGE_BYTES", CHUNK_BYTES)
-    pre = noise(4 * CHUNK_BYTES, 0)
-    path = small.write(tmp_path, [(pre, pre)])
-    with (path / FILES[0]).open("r+b") as file:
-        file.seek(2 * CHUNK_BYTES + 7)
-        file.write(b"\0\1\2")
-    with Reproducer.open(path) as reproducer:
-        with pytest.raises(FormatError, match="chunk 3 is damaged: BLAKE3 is"):
-            reproducer.read("pre", 0, 0, len(pre))
-        with pytest.raises(FormatError):
-            reproducer.verify()
-        assert reproducer.read("pre", 0, 3 * CHUNK_BYTES, CHUNK_BYTES) == pre[3 * CHUNK_BYTES :]
-
-
 def test_an_archive_has_all_of_them(large: Path, tmp_path: Path) -> None:
     with Reproducer.open(large) as reproducer:
         write_archive(reproducer, tmp_path / "packed.zip")
