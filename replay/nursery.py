@@ -65,8 +65,8 @@ class Nursery:
     def _started(self, control: int) -> Process:
         """The process that loads, and forks. Raises OSError."""
         words = child.python(self.python, _BOOTSTRAP, "nursery", str(control))
-        if self._begins:  # it looks into site-packages once the driver starts
-            words = [words[0], "-S", *words[1:], "begin"]
+        if self._begins:
+            words.append("begin")
         return child.Child(
             [*self.prefix, *words], env=self.environment, pass_fds=(control,), stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

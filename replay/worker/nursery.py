@@ -13,15 +13,13 @@ import gc
 import importlib
 import os
 import socket
-import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .nursery_messages import Asked
 
 _MOST_BYTES = 1 << 16
-_COMPUTE_MODE, _SHARED = 20, 0  # CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, CU_COMPUTEMODE_DEFAULT
 _MODULES = {
     "cuda": (".native.operations", ".native.cuda_vendor", ".cuda.placement"),
     "hip": (".native.operations", ".hip.hip_vendor", ".hip.placement"),
@@ -105,10 +103,6 @@ def _fork() -> int:
 
 def _begin(control: socket.socket) -> list[str]:
     """In a fork that has no job yet: load, start the driver meanwhile, then wait for the words."""
-    import ctypes  # noqa: F401  (before two threads want Python's lock)
-
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(usual / 10)  # each call of the driver ends with a wait for that lock
     starting = threading.Thread(target=_start_driver)
     starting.start()
     _load("cuda")
@@ -118,7 +112,6 @@ def _begin(control: socket.socket) -> list[str]:
     message, given = _next(control)
     control.close()
     starting.join()
-    sys.setswitchinterval(usual)
     return _become(typed_json.read(Asked, message), given)
 
 
@@ -134,8 +127,6 @@ def _woken(pid: int, begun: socket.socket, message: bytes, given: list[int]) -> 
 
 def _load(kind: str) -> None:
     """What is wrong with a module, whoever needs it will say."""
-    if sys.flags.no_site:  # what began put it off
-        importlib.import_module("site").main()
     if kind in ("compiled", "interpreter"):
         with contextlib.suppress(Exception):
             importlib.import_module("torch")
@@ -162,31 +153,27 @@ def _load(kind: str) -> None:
     gc.freeze()
 
 
-def _load_bindings() -> None:
+def _load_bindings() -> Any:
+    """The driver's bindings; None without them."""
     with contextlib.suppress(Exception):
-        importlib.import_module(".cuda_bindings", __package__).load("driver")
+        return importlib.import_module(".cuda_bindings", __package__).load("driver")
 
 
 def _start_driver() -> None:
     """Start CUDA's driver, and the context of its only device: that is nine tenths of a worker's start.
 
-    By ctypes: loading cuda.bindings would take as long as the half of it. Of several devices it is not known
-    which will be wanted, and a device that takes one context at a time may be wanted by another process.
+    Of several devices it is not known which will be wanted, and a device that takes one context at a time may
+    be wanted by another process.
     """
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        cuda = ctypes.CDLL("libcuda.so.1")
-        count, device, mode, context = ctypes.c_int(), ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
-        if (
-            cuda.cuInit(0) == 0
-            and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
-            and count.value == 1
-            and cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
-            and cuda.cuDeviceGetAttribute(ctypes.byref(mode), _COMPUTE_MODE, device) == 0
-            and mode.value == _SHARED
-        ):
-            cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+    driver = _load_bindings()
+    with contextlib.suppress(Exception):  # whoever needs the driver will say what is wrong with it
+        driver.cuInit(0)
+        if driver.cuDeviceGetCount()[1] != 1:
+            return
+        device = driver.cuDeviceGet(0)[1]
+        wanted = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_MODE
+        if driver.cuDeviceGetAttribute(wanted, device)[1] == driver.CUcomputemode.CU_COMPUTEMODE_DEFAULT:
+            driver.cuDevicePrimaryCtxRetain(device)
 
 
 def _become(asked: Asked, given: list[int]) -> list[str]:
