@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 SCHEMA = ROOT / "kerncap/format/manifest.schema.json"
 VALUES = len(WRONG) if os.environ.get("KERNCAP_FUZZ_MANIFEST") else 8
 PARTS = 16
-COMMANDS = 21
+COMMANDS = 22
 
 
 def held(folder: Path, values: int, first: int, parts: int) -> None:
