@@ -126,12 +126,12 @@ class CudaChain(Stages):
         if ptx is None or self._options.candidate is not None:
             return []
         arch = self._manifest.device.arch or ""
+
+        def by(tool: tools.Tool, text: bytes = ptx) -> Outputs:
+            return device.image(assembled(text, 3, device.folder, tool, arch))
+
         found: list[tuple[str, Callable[[], Outputs]]] = [
-            (
-                f"ptxas {tool.version}",
-                partial(lambda one: device.image(assembled(ptx, 3, device.folder, one, arch)), tool),
-            )
-            for tool in tools.every_ptxas(self._python)
+            (f"ptxas {tool.version}", partial(by, tool)) for tool in tools.every_ptxas(self._python)
         ]
         path = device.folder / "captured.ptx"
         path.write_bytes(ptx)
