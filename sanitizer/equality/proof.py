@@ -26,6 +26,7 @@ from kerncap.sanitizer.equality.runs import makers as makers_of
 from kerncap.sanitizer.equality.runs import scalars as scalars_of
 from kerncap.sanitizer.equality.sample import Cost, Sample, cost_of, is_too_large, take
 from kerncap.sanitizer.equality.witness import Witness, search
+from kerncap.sanitizer.ttir.tensors_only import is_asynchronous
 
 # "Wrong with a probability of at most 2^-60".
 CONFIDENCE_BITS = 60
@@ -299,6 +300,10 @@ def _assumptions(
     if makers:
         found.append(f"a CUDA kernel is its PTX, of {' and '.join(makers)}: what is made of it is trusted")
         found.append("functions of CUDA's math library, and approximations, are what they are called")
+    if any(is_asynchronous(launch.ttir) for kernel in kernels for launch in kernel.launches):
+        found.append(
+            "asynchronous copies and products are over at once: waits and barriers are not looked at"
+        )
     if hangs.choices:
         decided = f"which {trials} random orders of all numbers decided"
         found.append(f"a result hangs on {hangs.choices} comparisons of numbers that differ, {decided}")

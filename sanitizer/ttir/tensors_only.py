@@ -30,6 +30,7 @@ _MEMORY = re.compile(r"!ttg\.memdesc<((?:\d{1,9}x)+)([\w!.:<>]+?), [^>]*?(, muta
 VIEWS = ("ttg.memdesc_index", "ttg.memdesc_subslice", "ttg.memdesc_trans")
 SHARED = frozenset(("ttg.local_alloc", "ttg.local_load", "ttg.local_store", *VIEWS))
 _SAME = {"tt.approx_divf": "arith.divf"}  # but for rounding
+_ASYNCHRONOUS = re.compile(r"\bttg\.async_|\bttng\.")
 _ORDERING = frozenset(
     (
         *("ttg.local_dealloc", "ttg.async_commit_group", "ttg.async_wait", "ttng.fence_async_shared"),
@@ -50,6 +51,11 @@ def tensors_only(text: str) -> Module:
         if function.body is not None:
             _Rewriting().region(function.body)
     return module
+
+
+def is_asynchronous(text: str) -> bool:
+    """Whether it has copies or products that go on while the program does."""
+    return _ASYNCHRONOUS.search(text) is not None
 
 
 def left(module: Module) -> list[str]:
