@@ -55,7 +55,7 @@ class Reproducer:
         return f"<details><summary>{summary}</summary><pre>{text}</pre></details>"
 
     def report(self) -> Page:
-        """The page of ``kerncap report``. Raises RuntimeError with what that says if there is none."""
+        """The page of ``kerncap report``. Raises RuntimeError with its error message."""
         with scratch.temporary("report") as folder:
             page = Path(folder) / "page.html"
             words = _words("report", str(self.path), "-o", str(page))

@@ -94,8 +94,8 @@ def change_between(
 ) -> Change | None:
     """Bisect the passes from the first state to ``after`` for the one that makes the kernel wrong.
 
-    ``is_wrong``: None for a text of which that is not known. None unless ``after`` is wrong, and the first
-    text that is known is right. Texts that differ in locations only are asked for once.
+    ``is_wrong``: None for a text of which that is not known. None unless ``after`` is wrong and the first
+    known text is right. Texts that differ only in locations are checked once.
     """
     texts = [*(state.text for state in states), after]
     known: dict[str, tuple[str, bool | None]] = {}

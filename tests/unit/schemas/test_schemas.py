@@ -28,7 +28,7 @@ def test_is_a_schema_with_an_identity(name: str) -> None:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_written_out_as_it_is(name: str) -> None:
     text = (FOLDER / f"{name}.json").read_text()
-    assert text == schema_text(name), "python -m kerncap.api.documents writes docs/schemas anew"
+    assert text == schema_text(name), "docs/schemas is out of date; run python -m kerncap.api.documents"
 
 
 def test_no_schema_is_of_nothing() -> None:

@@ -193,7 +193,7 @@ class Worker {
   Run& run_;
   Code code_;
   u64 steps_ = 0;
-  const Instruction* last_ = nullptr;  // null where there is none at pc_
+  const Instruction* last_ = nullptr;  // null if pc_ has no instruction
   u64 pc_ = 0;
   std::vector<std::unique_ptr<Wave>> free_;
   std::vector<std::thread> threads_;
