@@ -13,16 +13,36 @@ from dataclasses import dataclass, field
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.diagnose.value_names import Lane, leaf, reshaped
 from kerncap.sanitizer.launch import TensorArgument
-from kerncap.sanitizer.symbolic.expr import Expr, add, const, div_trunc, maximum, minimum, mul, sub, var, wrap
+from kerncap.sanitizer.symbolic.expr import (
+    Expr,
+    add,
+    const,
+    div_floor,
+    div_trunc,
+    maximum,
+    minimum,
+    mul,
+    sub,
+    var,
+    wrap,
+)
 from kerncap.sanitizer.ttir.ir import FloatType, IntType, Operation, PointerType, TensorType, Type, Value
 from kerncap.sanitizer.walk.access import Access
 
-_ARITHMETIC: dict[str, Callable[..., Expr]] = {
+
+def _shift_right(number: Expr, amount: Expr) -> Expr | None:
+    """A division by a power of two, if the power is known."""
+    known = amount.kind == "const" and 0 <= amount.payload < 64
+    return div_floor(number, const(1 << amount.payload)) if known else None
+
+
+_ARITHMETIC: dict[str, Callable[..., Expr | None]] = {
     "arith.trunci": lambda number: number,
     "arith.addi": add,
     "arith.subi": sub,
     "arith.muli": mul,
     "arith.divsi": div_trunc,
+    "arith.shrsi": _shift_right,
     "arith.minsi": minimum,
     "arith.maxsi": maximum,
 }
@@ -130,6 +150,8 @@ class _Reader:
         if len(known) < len(parts):
             return None
         exact, ideal = (arithmetic(*numbers) for numbers in zip(*known, strict=True))
+        if exact is None or ideal is None:
+            return None
         actual = wrap(exact, element.width)
         if actual is not exact and actual.low is not None and actual.low == actual.high:
             self.folded.append(Folded(value, ideal, actual.low))

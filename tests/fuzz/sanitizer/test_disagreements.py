@@ -116,6 +116,13 @@ def test_a_shift_too_far_wraps_to_nothing(number: str) -> None:
     assert found.answer == "fail" and found.checks["violated"] == 1
 
 
+def test_what_a_narrower_type_loses_behind_a_shift() -> None:
+    """All of it: whatever the program, the index is 0."""
+    body = "i = ((p + 1).to(tl.int64) * 67108864 >> 3).to(tl.int16)\ntl.store(y + i + p, 1.0)"
+    found = outcome(body, (Y,))
+    assert found.answer == "fail" and found.checks["violated"] == 1
+
+
 def test_a_race_of_two_tensors_of_one_storage_is_told_once() -> None:
     """By one of the two that the load takes its pointers from."""
     body = "o = p * 8 + tl.arange(0, 8)\ntl.store(y + p, tl.sum(tl.load(tl.where(o < n, x + o, z + o)), 0))\n"
