@@ -162,3 +162,12 @@ class Machine:
 
     def per_program(self, array: Ints) -> Ints:
         return array if len(array) == self.count else np.broadcast_to(array, (self.count,))
+
+    def has(self, flags: Bools) -> bool:
+        """Whether one is set in a program that is here."""
+        here = (
+            flags
+            if self.active is None
+            else np.broadcast_to(flags, (self.count, *flags.shape[1:]))[self.active]
+        )
+        return bool(here.any())

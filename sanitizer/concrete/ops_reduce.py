@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from kerncap.sanitizer.concrete.control import run_region
+from kerncap.sanitizer.concrete.combiner import (
+    Combiner,
+    UnknownResult,
+    prefix,
+    prefix_otherwise,
+    tree,
+    tree_otherwise,
+    triple,
+)
 from kerncap.sanitizer.concrete.dataflow import MEMORY
 from kerncap.sanitizer.concrete.machine import Machine, Step
 from kerncap.sanitizer.concrete.ops_basic import not_tiles
@@ -19,13 +27,10 @@ from kerncap.sanitizer.concrete.plan import STEPS, Plan
 from kerncap.sanitizer.concrete.values import (
     Array,
     Bools,
-    Incomplete,
     Ints,
-    Pointers,
     Tile,
     Unknown,
     Unsupported,
-    Value,
     any_along,
     either,
     element_of,
@@ -34,8 +39,7 @@ from kerncap.sanitizer.concrete.values import (
     shape_of,
     where,
 )
-from kerncap.sanitizer.ttir.ir import FloatType, IntType, Operation, Region, walk
-from kerncap.sanitizer.ttir.ir import Value as Name
+from kerncap.sanitizer.ttir.ir import FloatType, IntType, Operation, Type, walk
 
 _COMBINERS: dict[str, np.ufunc] = {
     "arith.addf": np.add,
@@ -78,140 +82,6 @@ def _recognised(operation: Operation) -> tuple[np.ufunc, str] | None:
     return _COMBINERS[combiner.name], combiner.name
 
 
-# --- a region over many elements ---------------------------------------------------------------------
-
-
-class _Combiner:
-    """Runs a region of scalars for arrays of elements; captured values are spread over them."""
-
-    def __init__(self, operation: Operation) -> None:
-        self.operation = operation
-        self.region: Region = operation.regions[0]
-        self.captured = _captured(self.region)
-
-    def __call__(self, m: Machine, arguments: Sequence[Tile], per_program: int) -> list[Tile]:
-        """``arguments``: arrays of one axis, ``per_program`` elements for each program of the machine."""
-        count = max(len(tile.data) for tile in arguments)
-        inner = Machine(m.shared, np.zeros(count, dtype=np.int64))
-        if m.active is not None and count == m.count * per_program:
-            inner.active = np.repeat(m.active, per_program)
-        for name in self.captured:
-            value = m.env[name]
-            if isinstance(value, Tile) and len(value.data) > 1:
-                value = _repeated(value, per_program)
-            inner.env[name] = value
-        for name, tile in zip(self.region.entry.arguments, arguments, strict=True):
-            inner.env[name] = tile
-        run = run_region(inner, self.region)
-        while True:
-            try:
-                next(run)
-            except StopIteration as end:
-                values: list[Value] = end.value
-                break
-        results = []
-        for value in values:
-            if isinstance(value, Unknown):
-                raise _UnknownResult(value)
-            if not isinstance(value, Tile):
-                raise Incomplete(f"{where(self.operation)} combines something that is not a number")
-            results.append(value)
-        return results
-
-
-class _UnknownResult(Exception):
-    def __init__(self, value: Unknown) -> None:
-        super().__init__(value.reason)
-        self.value = value
-
-
-def _repeated(tile: Tile, times: int) -> Tile:
-    def spread(array: Any) -> Any:
-        return array if array is None or len(array) == 1 else np.repeat(array, times)
-
-    if isinstance(tile, Pointers):
-        argument = tile.argument if isinstance(tile.argument, int) else spread(tile.argument)
-        return Pointers(spread(tile.data), argument, spread(tile.undefined), spread(tile.overflow))
-    return Tile(spread(tile.data), spread(tile.undefined), spread(tile.overflow))
-
-
-def _captured(region: Region) -> list[Name]:
-    """The values that the region reads and does not define."""
-    defined: set[Name] = set()
-    read: dict[Name, None] = {}
-
-    def visit(inner: Region) -> None:
-        for block in inner.blocks:
-            defined.update(block.arguments)
-            for operation in block.operations:
-                defined.update(operation.results)
-                for below in operation.regions:
-                    visit(below)
-
-    visit(region)
-    for operation in walk(region):
-        for value in operation.operands:
-            read[value] = None
-        for _, values in operation.successors:
-            read.update(dict.fromkeys(values))
-    return [value for value in read if value not in defined]
-
-
-# Where to look: arrays of (data, undefined, overflow), one triple per operand.
-_Triple = tuple[Array, "Bools | None", "Bools | None"]
-
-
-def _triple(tile: Tile, shape: Sequence[int], programs: int, axis: int) -> _Triple:
-    """With everything written out and the axis moved to the end."""
-
-    def spread(array: Any) -> Any:
-        if array is None:
-            return None
-        return np.moveaxis(np.broadcast_to(array, (programs, *shape)), axis, -1)
-
-    return spread(tile.data), spread(tile.undefined), spread(tile.overflow)
-
-
-def _combine(
-    m: Machine, combiner: _Combiner, left: Sequence[_Triple], right: Sequence[_Triple]
-) -> list[_Triple]:
-    shape = left[0][0].shape
-    per_program = int(np.prod(shape[1:], dtype=np.int64))
-
-    def flat(array: Any) -> Any:
-        return None if array is None else array.reshape(-1)
-
-    tiles = [Tile(flat(d), flat(u), flat(o)) for d, u, o in (*left, *right)]
-
-    def back(array: Any) -> Any:
-        if array is None:
-            return None
-        return np.broadcast_to(array, (int(np.prod(shape, dtype=np.int64)),)).reshape(shape)
-
-    return [(back(t.data), back(t.undefined), back(t.overflow)) for t in combiner(m, tiles, per_program)]
-
-
-def _part(triples: Sequence[_Triple], at: slice) -> list[_Triple]:
-    def cut(array: Any) -> Any:
-        return None if array is None else array[..., at]
-
-    return [(cut(d), cut(u), cut(o)) for d, u, o in triples]
-
-
-def _joined(first: Sequence[_Triple], second: Sequence[_Triple]) -> list[_Triple]:
-    def put(x: Any, y: Any, like: Array, other: Array) -> Any:
-        if x is None and y is None:
-            return None
-        x = np.zeros(like.shape, dtype=np.bool_) if x is None else x
-        y = np.zeros(other.shape, dtype=np.bool_) if y is None else y
-        return np.concatenate([x, y], axis=-1)
-
-    return [
-        (np.concatenate([a[0], b[0]], axis=-1), put(a[1], b[1], a[0], b[0]), put(a[2], b[2], a[0], b[0]))
-        for a, b in zip(first, second, strict=True)
-    ]
-
-
 # --- reductions --------------------------------------------------------------------------------------
 
 
@@ -221,23 +91,34 @@ def _tiles(m: Machine, operation: Operation) -> list[Tile] | Unknown:
     return tiles if len(tiles) == len(values) else not_tiles(operation, values)
 
 
+def _other_integers(kind: Type, x: Array, y: Array) -> Array:
+    return np.zeros((), np.bool_) if isinstance(kind, FloatType) else np.asarray(x != y)
+
+
 def reduction(
-    whole: Callable[[Machine, _Combiner, list[_Triple]], list[_Triple]],
     quick: Callable[..., Tile],
     recognise: Callable[[Operation], object] = _recognised,
+    differ: Callable[[Type, Array, Array], Array] = _other_integers,
 ) -> Callable[[Plan, Operation], Step]:
-    """``whole``: over the last axis of written-out arrays, with the region; ``quick``: where the combiner is
-    one that `recognise` gives something for, which is passed on."""
+    """``quick``: where the combiner is one that `recognise` gives something for, which is passed on.
+
+    Any other is evaluated over written-out arrays, in two orders, and where the results ``differ`` (of
+    floats of the evaluator's that would be rounding) the compiler's order is not known.
+    """
 
     def build(plan: Plan, operation: Operation) -> Step:
         axis = int(operation.attributes["axis"]) + 1
         shape = shape_of(operation.operands[0].type)
         recognised = recognise(operation)
-        combiner = _Combiner(operation)
+        combiner = Combiner(operation)
         scan = operation.name == "tt.scan"
+        orders = (prefix, prefix_otherwise) if scan else (tree, tree_otherwise)
+        kinds = [element_of(result.type) for result in operation.results]
+        by = ", by comparisons" if any(one.name == "arith.cmpf" for one in walk(operation.regions[0])) else ""
+        order = Unknown(f"the result of {where(operation)} may depend on the order of its elements{by}")
         watch = plan.watches_overflow(operation)
-        for result in operation.results:
-            numpy_type(element_of(result.type))
+        for kind in kinds:
+            numpy_type(kind)
 
         def step(m: Machine) -> None:
             tiles = _tiles(m, operation)
@@ -249,11 +130,19 @@ def reduction(
                 m.env[operation.results[0]] = quick(operation, tiles[0], shape, axis, recognised, watch)
                 return
             programs = max(len(tile.data) for tile in tiles)
+            given = [triple(tile, shape, programs, axis) for tile in tiles]
             try:
-                triples = whole(m, combiner, [_triple(tile, shape, programs, axis) for tile in tiles])
-            except _UnknownResult as unknown:
+                triples, others = (of(m, combiner, given) for of in orders)
+            except UnknownResult as unknown:
                 for result in operation.results:
                     m.env[result] = unknown.value
+                return
+            if any(
+                m.has(differ(kind, one[0], other[0]))
+                for kind, one, other in zip(kinds, triples, others, strict=True)
+            ):
+                for result in operation.results:
+                    m.env[result] = order
                 return
             for result, (data, undefined, overflow) in zip(operation.results, triples, strict=True):
 
@@ -324,31 +213,8 @@ def _quick_scan(
     return Tile(result, undefined, overflow)
 
 
-def tree(m: Machine, combiner: _Combiner, triples: list[_Triple]) -> list[_Triple]:
-    """Neighbours first, in order: the combiner need not be commutative."""
-    while (extent := triples[0][0].shape[-1]) > 1:
-        pairs = extent // 2 * 2
-        halves = _part(triples, slice(0, pairs, 2)), _part(triples, slice(1, pairs, 2))
-        combined = _combine(m, combiner, *halves)
-        triples = combined if pairs == extent else _joined(combined, _part(triples, slice(pairs, None)))
-    return triples
-
-
-def prefix(m: Machine, combiner: _Combiner, triples: list[_Triple]) -> list[_Triple]:
-    backwards = bool(combiner.operation.attributes.get("reverse"))
-    if backwards:
-        triples = _part(triples, slice(None, None, -1))
-    distance, extent = 1, triples[0][0].shape[-1]
-    while distance < extent:
-        earlier, later = _part(triples, slice(0, extent - distance)), _part(triples, slice(distance, None))
-        combined = _combine(m, combiner, earlier, later)
-        triples = _joined(_part(triples, slice(0, distance)), combined)
-        distance *= 2
-    return _part(triples, slice(None, None, -1)) if backwards else triples
-
-
-STEPS["tt.reduce"] = reduction(tree, _quick_reduce)
-STEPS["tt.scan"] = reduction(prefix, _quick_scan)
+STEPS["tt.reduce"] = reduction(_quick_reduce)
+STEPS["tt.scan"] = reduction(_quick_scan)
 
 
 # --- a scalar region mapped over tiles ---------------------------------------------------------------
@@ -357,7 +223,7 @@ STEPS["tt.scan"] = reduction(prefix, _quick_scan)
 def _map(plan: Plan, operation: Operation) -> Step:
     pack = int(operation.attributes.get("pack", 1))
     shape = shape_of(operation.operands[0].type)
-    combiner = _Combiner(operation)
+    combiner = Combiner(operation)
     if any(inner.name in MEMORY for inner in walk(operation.regions[0])):
         raise Unsupported("memory in a mapped region")
 
@@ -384,7 +250,7 @@ def _map(plan: Plan, operation: Operation) -> Step:
         groups = len(arguments[0].data)
         try:
             results = combiner(m, arguments, groups // programs)
-        except _UnknownResult as unknown:
+        except UnknownResult as unknown:
             for result in operation.results:
                 m.env[result] = unknown.value
             return

@@ -24,6 +24,7 @@ from kerncap.sanitizer.concrete.values import (
     shape_of,
     where,
 )
+from kerncap.sanitizer.ttir.any_order import is_in_any_order
 from kerncap.sanitizer.ttir.ir import Dense, Operation
 
 Move = Callable[[Array], Array]
@@ -47,6 +48,16 @@ def _moved(tile: Tile, move: Move, shape: Sequence[int] | None) -> Tile:
     return Tile(apply(tile.data), undefined, overflow, flag(tile.zero))
 
 
+def _in_any_order(operation: Operation) -> Step:
+    result = operation.results[0]
+    unknown = Unknown(f"the compiler may put the elements of {where(operation)} in any order")
+
+    def step(m: Machine) -> None:
+        m.env[result] = unknown
+
+    return step
+
+
 def _broadcast(plan: Plan, operation: Operation) -> Step:
     """Nothing to do: an axis of extent 1 stands for the broadcast one."""
     source, result = operation.operands[0], operation.results[0]
@@ -59,6 +70,8 @@ def _broadcast(plan: Plan, operation: Operation) -> Step:
 
 def _mover(make: Callable[[Operation], Move], write_out: bool) -> Callable[[Plan, Operation], Step]:
     def build(plan: Plan, operation: Operation) -> Step:
+        if is_in_any_order(operation):
+            return _in_any_order(operation)
         source, result = operation.operands[0], operation.results[0]
         move = make(operation)
         shape = shape_of(source.type) if write_out else None
@@ -153,6 +166,8 @@ def _rank(tile: Pointers, ones: tuple[int, ...]) -> tuple[int, ...]:
 
 def _pair(put: Callable[[Array, Array], Array]) -> Callable[[Plan, Operation], Step]:
     def build(plan: Plan, operation: Operation) -> Step:
+        if is_in_any_order(operation):
+            return _in_any_order(operation)
         (left, right), result = operation.operands, operation.results[0]
         shape = shape_of(left.type)
 
@@ -192,12 +207,6 @@ STEPS["tt.split"] = _split
 # --- elements by their indices -----------------------------------------------------------------------
 
 
-def _in_a_program(m: Machine, flags: Bools) -> bool:
-    """Whether one is set in a program that is here."""
-    here = flags if m.active is None else np.broadcast_to(flags, (m.count, *flags.shape[1:]))[m.active]
-    return bool(here.any())
-
-
 def _gather(plan: Plan, operation: Operation) -> Step:
     (source, indices), result = operation.operands, operation.results[0]
     axis = int(operation.attributes["axis"]) + 1
@@ -212,7 +221,7 @@ def _gather(plan: Plan, operation: Operation) -> Step:
         programs = max(x.data.shape[0], at.data.shape[0])
         places = np.broadcast_to(at.data, (programs, *after))
         outside = (places < 0) | (places >= before[axis - 1])
-        if _in_a_program(m, outside):
+        if m.has(outside):
             m.env[result] = Unknown(f"the result of {where(operation)}, of which an index is out of range")
             return
         places = np.where(outside, 0, places)
@@ -247,7 +256,7 @@ def _histogram(plan: Plan, operation: Operation) -> Step:
         whole = np.broadcast_to(tiles[0].data, (programs, *shape)).astype(np.int64)
         counted = np.broadcast_to(tiles[1].data if len(tiles) > 1 else True, whole.shape)
         # A GPU looks at the low bits alone.
-        if _in_a_program(m, counted & ((whole < 0) | (whole >= bins))):
+        if m.has(counted & ((whole < 0) | (whole >= bins))):
             m.env[result] = Unknown(f"the result of {where(operation)}, of which a value is in no bin")
             return
         counted = counted & (whole >= 0) & (whole < bins)

@@ -84,6 +84,7 @@ def evaluate(
     plan: Plan | None = None,
     results: Results | None = None,
     reads: Reads | None = None,
+    at_once: int = _CHUNK_PROGRAMS,
 ) -> Outcome:
     """Runs a kernel's programs on ``memory``.
 
@@ -93,6 +94,7 @@ def evaluate(
     ``plan``: what to evaluate instead, and how, for callers with a plan of their own.
     ``results``: what atomics give back in place of what they find; what they leave behind stays the same.
     ``reads``: which of the elements that loads find are undefined; needs ``observer``.
+    ``at_once``: the most programs in lockstep.
     """
     shared: Shared | None = None
     reason, stopped = None, False
@@ -108,7 +110,7 @@ def evaluate(
                 _one_by_one(shared, programs)
             else:
                 done = 0
-                for chunk in _chunks(function, programs, plan):
+                for chunk in _chunks(function, programs, plan, at_once):
                     _finish(_start(shared, chunk))
                     done += len(chunk)
                     if limits.reached is not None:
@@ -166,7 +168,7 @@ def _prepared(
 # --- programs ----------------------------------------------------------------------------------------
 
 
-def _chunks(function: Function, programs: Ints, plan: Plan | None) -> Iterator[Ints]:
+def _chunks(function: Function, programs: Ints, plan: Plan | None, at_once: int) -> Iterator[Ints]:
     largest = total = 1
     assert function.body is not None
     for operation in walk(function.body):
@@ -175,7 +177,7 @@ def _chunks(function: Function, programs: Ints, plan: Plan | None) -> Iterator[I
         for value in operation.results:
             elements = int(np.prod(shape_of(value.type), dtype=np.int64))
             largest, total = max(largest, elements), total + elements
-    size = max(1, min(_CHUNK_PROGRAMS, _CHUNK_ELEMENTS // largest, _CHUNK_VALUES // total))
+    size = max(1, min(at_once, _CHUNK_ELEMENTS // largest, _CHUNK_VALUES // total))
     for start in range(0, len(programs), size):
         yield programs[start : start + size]
 

@@ -15,7 +15,7 @@ from kerncap.sanitizer.ttir.ir import FloatType
 _FLOATS = ("float", "bfloat")  # how torch's names of types begin
 
 
-class _Floats:
+class FloatStorage:
     """One storage as elements of one type."""
 
     def __init__(self, name: str, count: int, element: FloatType, numbers: Numbers) -> None:
@@ -54,7 +54,7 @@ class FloatMemory:
         before: FloatMemory | None = None,
     ) -> None:
         self._launch, self._memory, self._numbers, self._names = launch, memory, numbers, names
-        self.storages: dict[int, _Floats] = {} if before is None else before.storages
+        self.storages: dict[int, FloatStorage] = {} if before is None else before.storages
         self.integers: set[int] = set() if before is None else before.integers
         tensors = (one.tensor if isinstance(one, DescriptorArgument) else one for one in launch.arguments)
         self._of_floats: set[int] = {
@@ -70,7 +70,7 @@ class FloatMemory:
                 raise NotModelled(f"{self._names[one]} holds floats, which are taken for integers")
             self.integers.add(one)
 
-    def of(self, storage: int, element: FloatType) -> _Floats:
+    def of(self, storage: int, element: FloatType) -> FloatStorage:
         if storage == NOWHERE:
             raise NotModelled("an address in no tensor's memory")
         found = self.storages.get(storage)
@@ -78,14 +78,14 @@ class FloatMemory:
             if storage in self.integers:
                 raise NotModelled(f"{self._names[storage]} holds integers, which are taken for floats")
             count = self._launch.storages[storage].size_bytes // (element.width // 8)
-            found = self.storages[storage] = _Floats(self._names[storage], count, element, self._numbers)
+            found = self.storages[storage] = FloatStorage(self._names[storage], count, element, self._numbers)
         elif found.element != element:
             raise NotModelled(f"{found.name} holds {found.element.name} and {element.name}")
         return found
 
     def located(
         self, argument: int | Ints, offsets: Ints, mask: Bools | None, element: FloatType
-    ) -> list[tuple[_Floats, Ints, Bools | None]]:
+    ) -> list[tuple[FloatStorage, Ints, Bools | None]]:
         """By storage: places of the elements that are accessed, and which those are (None: all)."""
         storage, inside = self._memory.locate(argument, offsets)
         width = element.width // 8

@@ -28,11 +28,8 @@ from kerncap.sanitizer.concrete.values import (
 from kerncap.sanitizer.equality.degrees import VARIABLE, Degree, Degrees, degree_of, summed, widest
 from kerncap.sanitizer.equality.float_memory import FloatMemory
 from kerncap.sanitizer.equality.numbers import Array, Ints, Numbers
-from kerncap.sanitizer.equality.plan_values import (
-    in_memory,
-    spread,
-    why_unknown,
-)
+from kerncap.sanitizer.equality.plan_values import in_memory, spread, why_unknown
+from kerncap.sanitizer.equality.watched_accesses import WatchedAccesses
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir.ir import (
     FloatType,
@@ -64,12 +61,13 @@ class MemoryPlan(Plan):
         filler: Array | None = None,
         before: MemoryPlan | None = None,
     ) -> None:
-        super().__init__(module, function, launch, Track(left_out=False), None, None)
+        super().__init__(module, function, launch, Track(undefined=True, left_out=False), None, None)
         self.numbers = numbers
         self.memory: Memory = Memory(launch, None if before is None else before.memory)
         self.floats: FloatMemory = FloatMemory(
             launch, self.memory, numbers, names, None if before is None else before.floats
         )
+        self._accesses = WatchedAccesses(launch, self.memory, self.floats, numbers.dtype.kind == "i")
         flow = Dataflow(module, function, launch)
         self.degrees = Degrees(flow)
         # Integers that a launch before left may be made of comparisons, too.
@@ -102,6 +100,10 @@ class MemoryPlan(Plan):
         return degree_of(function, given, ordered=not self.numbers.free)
 
     def _memory_step(self, operation: Operation) -> Step:
+        inner = self._moving(operation)
+        return inner if operation.name == "tt.atomic_poll" else self._accesses.step(operation, inner)
+
+    def _moving(self, operation: Operation) -> Step:
         element = in_memory(operation)
         if not isinstance(element, FloatType):
             return self._on_integers(operation, super()._step(operation))

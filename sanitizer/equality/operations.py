@@ -10,13 +10,14 @@ import numpy as np
 from kerncap.sanitizer.concrete.dataflow import MEMORY
 from kerncap.sanitizer.concrete.machine import Machine, Step
 from kerncap.sanitizer.concrete.ops_arith import float_predicate
-from kerncap.sanitizer.concrete.ops_reduce import prefix, reduction, tree
+from kerncap.sanitizer.concrete.ops_reduce import reduction
 from kerncap.sanitizer.concrete.plan import unknown_operation
 from kerncap.sanitizer.concrete.values import (
     Incomplete,
     Tile,
     Unsupported,
     Value,
+    either,
     element_of,
     full,
     numpy_type,
@@ -26,6 +27,7 @@ from kerncap.sanitizer.concrete.values import (
 from kerncap.sanitizer.equality.chosen_extremes import extreme_of
 from kerncap.sanitizer.equality.comparisons import compared
 from kerncap.sanitizer.equality.degrees import LARGEST_POWER, VARIABLE, Degree, degree_of, summed, widest
+from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.function_names import (
     FUNCTIONS,
     is_integer_power,
@@ -35,10 +37,10 @@ from kerncap.sanitizer.equality.function_names import (
 from kerncap.sanitizer.equality.memory_operations import MemoryPlan
 from kerncap.sanitizer.equality.numbers import Array, NotModelled
 from kerncap.sanitizer.equality.plan_values import (
+    check_values,
     from_integers,
     in_type,
     is_float,
-    is_in_any_order,
     is_made_whole,
     is_sum,
     tiles_of,
@@ -46,8 +48,10 @@ from kerncap.sanitizer.equality.plan_values import (
 from kerncap.sanitizer.launch import ScalarArgument
 from kerncap.sanitizer.ttir.ir import (
     Dense,
+    FloatType,
     IntType,
     Operation,
+    Type,
 )
 from kerncap.sanitizer.ttir.ir import Value as Name
 from kerncap.sanitizer.ttir.tensors_only import SHARED
@@ -78,8 +82,6 @@ class ExactPlan(MemoryPlan):
         return super().argument(name, index)
 
     def _step(self, operation: Operation) -> Step:
-        if is_in_any_order(operation, self.degrees.flow.operations):
-            return unknown_operation(operation, f"{where(operation)}: not modelled, elements in any order")
         if operation.name in MEMORY:
             step = self._memory_step(operation)
         elif operation.name in SHARED:
@@ -180,7 +182,8 @@ class ExactPlan(MemoryPlan):
             tiles = tiles_of(m, operation)
             if tiles is None:
                 return
-            m.env[result] = Tile(compute(*(tile.data for tile in tiles)))
+            found = compute(*(tile.data for tile in tiles))
+            m.env[result] = Tile(found, either(*(tile.undefined for tile in tiles)))
             given = [self.degrees.of(one) for one in operands]
             self.degrees.put(result, self._degree(function, given))
 
@@ -188,7 +191,7 @@ class ExactPlan(MemoryPlan):
 
     def _made_whole(self, operation: Operation) -> Step:
         """Any function of a float, by the type that it has between."""
-        if not is_made_whole(operation, self.degrees.flow.operations):
+        if not is_made_whole(operation):
             raise Unsupported("an integer of a float")
         kind = element_of(operation.results[0].type)
         assert isinstance(kind, IntType)
@@ -214,7 +217,7 @@ class ExactPlan(MemoryPlan):
                 degree = degree_of("mul", [degree, self.degrees.of(base)])
             if count < 0:
                 found, degree = self.numbers.apply("reciprocal", found), degree_of("reciprocal", [degree])
-            m.env[result] = Tile(np.broadcast_to(found, x.shape))
+            m.env[result] = Tile(np.broadcast_to(found, x.shape), either(*(tile.undefined for tile in tiles)))
             self.degrees.put(result, degree.after([self.degrees.of(exponent)]))
 
         return step
@@ -246,7 +249,7 @@ class ExactPlan(MemoryPlan):
         first, second = (one.data for one in values if isinstance(one, Tile))
         apply = self.numbers.apply
         nan = apply("isnan", first) | apply("isnan", second)
-        m.env[result] = Tile(np.where(nan, chosen.data, apply(extreme, first, second)))
+        m.env[result] = Tile(np.where(nan, chosen.data, apply(extreme, first, second)), chosen.undefined)
         self.functions.add(extreme)
         self.degrees.put(result, self._degree(extreme, [self.degrees.of(one) for one in both]))
         return True
@@ -262,7 +265,7 @@ class ExactPlan(MemoryPlan):
             x, y = (one.data for one in tiles)
             found = compared(self.numbers, predicate, x, y, given, ordered=not self.numbers.free)
             self.functions.add(found.function)
-            m.env[result] = Tile(found.holds)
+            m.env[result] = Tile(found.holds, either(*(tile.undefined for tile in tiles)))
             self.degrees.put(result, found.degree)
 
         return step
@@ -293,6 +296,7 @@ class ExactPlan(MemoryPlan):
         def quick(
             of: Operation, tile: Tile, shape: Sequence[int], axis: int, recognised: object, watch: bool
         ) -> Tile:
+            check_values(tile)
             data = full(tile.data, shape)
             if not scan:
                 return Tile(self.numbers.sum(data, axis))
@@ -300,7 +304,7 @@ class ExactPlan(MemoryPlan):
             total = self.numbers.running_sum(data, axis)
             return Tile(np.flip(total, axis) if backwards else total)
 
-        build = reduction(prefix if scan else tree, quick, is_sum)
+        build = reduction(quick, is_sum, self._differ)
         inner, sums = build(self, operation), is_sum(operation) is not None
         terms = shape_of(operation.operands[0].type)[int(operation.attributes["axis"])]
 
@@ -313,6 +317,13 @@ class ExactPlan(MemoryPlan):
 
         return step
 
+    def _differ(self, kind: Type, x: Array, y: Array) -> Array:
+        """Where a reduction in two orders comes to two results; rounding is none."""
+        if not isinstance(kind, FloatType):
+            return np.asarray(x != y)
+        exact = self.numbers
+        return exact.differ(x, y) if isinstance(exact, Field) else np.zeros((), np.bool_)
+
     def _product(self, operation: Operation) -> Step:
         left, right, start = operation.operands[:3]
         result = operation.results[0]
@@ -324,6 +335,7 @@ class ExactPlan(MemoryPlan):
             tiles = tiles_of(m, operation)
             if tiles is None:
                 return
+            check_values(*tiles)
             x, y, c = tiles[:3]
             total = self.numbers.product(full(x.data, a), full(y.data, b))
             m.env[result] = Tile(self.numbers.apply("add", total, c.data))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from kerncap.sanitizer.concrete import formats
 from kerncap.sanitizer.concrete.dataflow import LOADS
 from kerncap.sanitizer.concrete.machine import Machine
-from kerncap.sanitizer.concrete.values import Tile, Unknown, Value, element_of, shape_of, where
-from kerncap.sanitizer.equality.numbers import Array, Numbers
+from kerncap.sanitizer.concrete.values import Tile, Unknown, Value, element_of, where
+from kerncap.sanitizer.equality.numbers import Array, NotModelled, Numbers
+from kerncap.sanitizer.ttir.any_order import users
 from kerncap.sanitizer.ttir.ir import FloatType, Operation, PointerType, TensorType, Type
 
 
@@ -40,25 +41,9 @@ def from_integers(numbers: Numbers, operation: Operation) -> Callable[[Array], A
 _BACK = {"arith.fptosi": "arith.sitofp", "arith.fptoui": "arith.uitofp"}
 
 
-def is_made_whole(operation: Operation, kernel: Sequence[Operation]) -> bool:
+def is_made_whole(operation: Operation) -> bool:
     """Whether a float that is made an integer is made a float again, and nothing else."""
-    return all(user.name == _BACK[operation.name] for user in _users(operation, kernel))
-
-
-def is_in_any_order(operation: Operation, kernel: Sequence[Operation]) -> bool:
-    """Whether the compiler may choose the order of its elements, and something hangs on that order."""
-    return "allow_reorder" in operation.attributes.get("words", ()) and not all(
-        user.name == "tt.reduce" and len(user.operands) == 1 and len(shape_of(user.operands[0].type)) == 1
-        for user in _users(operation, kernel)
-    )
-
-
-def _users(operation: Operation, kernel: Sequence[Operation]) -> list[Operation]:
-    """Of an operation with one result."""
-    [result] = operation.results
-    return [
-        one for one in kernel if result in one.operands or any(result in given for _, given in one.successors)
-    ]
+    return all(user.name == _BACK[operation.name] for user in users(operation))
 
 
 def tiles_of(m: Machine, operation: Operation) -> list[Tile] | None:
@@ -70,6 +55,12 @@ def tiles_of(m: Machine, operation: Operation) -> list[Tile] | None:
     for result in operation.results:
         m.env[result] = Unknown(why_unknown(next(v for v in values if not isinstance(v, Tile)), operation))
     return None
+
+
+def check_values(*tiles: Tile) -> None:
+    """Raise NotModelled if an element is made of an integer that has no value."""
+    if any(tile.undefined is not None and tile.undefined.any() for tile in tiles):
+        raise NotModelled("it takes an integer that has no value")
 
 
 def why_unknown(value: Value, operation: Operation) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -20,10 +21,14 @@ Draw = Callable[[Floats, Floats, Floats], Floats]
 
 @dataclass(frozen=True)
 class Inputs:
-    """One way to fill all float tensors: by two uniform numbers in (0, 1) and the place of each element."""
+    """One way to fill all float tensors: by two uniform numbers in (0, 1) and the place of each element.
+
+    ``if_compared``: only for kernels that compare floats; what they store to holds other values before.
+    """
 
     words: str  # "whole numbers from -2 to 2"
     draw: Draw
+    if_compared: bool = False
 
 
 def _normal(u: Floats, v: Floats, at: Floats) -> Floats:
@@ -56,6 +61,18 @@ def beside(constants: Iterable[float]) -> Inputs:
     return Inputs("constants of the kernels and numbers between them", draw)
 
 
+def each_of(constants: Iterable[float]) -> Iterator[Inputs]:
+    """Zero and the first of the numbers that kernels may compare with, in all places."""
+    values = sorted({0.0, *(one for one in constants if np.isfinite(one))}, key=abs)
+    for value in values[:_MOST_FILLED]:
+        yield Inputs(f"{value:g} in all tensors but the results", partial(_filled, value), if_compared=True)
+
+
+def _filled(value: float, u: Floats, v: Floats, at: Floats) -> Floats:
+    return np.full_like(u, value)
+
+
+_MOST_FILLED = 6
 _MOST_CONSTANTS = 256
 _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "rem": np.fmod,
@@ -70,8 +87,9 @@ class Reals:
     dtype = np.dtype(np.float64)
     free = False
 
-    def __init__(self, inputs: Inputs, seed: int) -> None:
-        self._inputs, self._seed = inputs, np.uint64(seed)
+    def __init__(self, inputs: Inputs, seed: int, stored: Collection[int] = ()) -> None:
+        """``stored``: keys of what holds normal values."""
+        self._inputs, self._seed, self._stored = inputs, np.uint64(seed), stored
 
     def constant(self, value: float) -> Array:
         known = irrational(value)
@@ -83,7 +101,8 @@ class Reals:
     def drawn(self, key: Words, places: Ints, element: str) -> Array:
         word = mixed(mixed(places.astype(np.uint64) ^ key) ^ self._seed)
         u, v = (((w >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53 for w in (word, mixed(word)))
-        return formats.rounded(self._inputs.draw(u, v, places.astype(np.float64)), element).astype(np.float64)
+        draw = _normal if int(key[0]) in self._stored else self._inputs.draw
+        return formats.rounded(draw(u, v, places.astype(np.float64)), element).astype(np.float64)
 
     def integers(self, values: Array) -> Array:
         return values.astype(np.float64)

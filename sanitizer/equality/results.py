@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kerncap.sanitizer.concrete.memory import Memory
+from kerncap.sanitizer.equality.float_memory import FloatStorage
 from kerncap.sanitizer.equality.numbers import Ints, NotModelled
 from kerncap.sanitizer.equality.runs import Kernel, Ran
 from kerncap.sanitizer.paged_bytes import Bytes
@@ -42,6 +43,14 @@ def written(a: Ran, b: Ran, pair: tuple[int, int]) -> Ints:
         return np.zeros(0, dtype=np.int64)
     found = np.flatnonzero(np.logical_or.reduce([one.written for one in held]))
     return found if a.part is None else found[a.part.counts(pair[0], found * (held[0].element.width // 8))]
+
+
+def both(a: Ran, b: Ran, pair: tuple[int, int]) -> tuple[FloatStorage, FloatStorage]:
+    """A storage that either stored floats to, as both left it."""
+    held = [ran.floats.storages.get(index) for ran, index in zip((a, b), pair, strict=True)]
+    [element, *_] = [one.element for one in held if one is not None]
+    first, second = (ran.floats.of(index, element) for ran, index in zip((a, b), pair, strict=True))
+    return first, second
 
 
 def integers_stored(

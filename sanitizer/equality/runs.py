@@ -131,6 +131,33 @@ def constants(kernel: Kernel) -> Iterator[float]:
                             yield in_type(one, operation.results[0].type)
 
 
+_PARTS = 8
+
+
+@dataclass(frozen=True)
+class Order:
+    """Of a launch's programs: as they are numbered, in lockstep; or in parts, from the last to the first.
+
+    ``seed``: in parts by chance.
+    """
+
+    in_parts: bool = False
+    seed: int | None = None
+
+    def of(self, programs: Ints) -> tuple[Ints, int]:
+        """And how many run in lockstep at most."""
+        if not self.in_parts:
+            return programs, len(programs)
+        if self.seed is None:
+            programs = programs[::-1]
+        else:
+            programs = np.random.default_rng(self.seed).permutation(programs)
+        return programs, -(-len(programs) // _PARTS)
+
+
+IN_ORDER = Order()
+
+
 class CannotRun(Exception):
     """A run that did not come to its end, and why."""
 
@@ -167,10 +194,16 @@ class Ran:
         return self.plan.floats
 
 
-def run(kernel: Kernel, numbers: Numbers, budget: Budget, filler: Array | None = None) -> Ran:
+def run(
+    kernel: Kernel,
+    numbers: Numbers,
+    budget: Budget,
+    filler: Array | None = None,
+    order: Order = IN_ORDER,
+) -> Ran:
     """All programs, or those of its part. Raises CannotRun.
 
-    ``filler``: in lanes that a load leaves out, instead of zero.
+    ``filler``: in lanes that a load leaves out, instead of zero; ``order``: of Triton's programs.
     """
     plan: ExactPlan | PtxRun | None = None
     work = 0
@@ -184,7 +217,7 @@ def run(kernel: Kernel, numbers: Numbers, budget: Budget, filler: Array | None =
         for name in left(module):  # what it does to memory would be missing
             raise NotModelled(f"{name} is not modelled")
         plan = ExactPlan(module, module.kernel, launch, numbers, kernel.names, filler, plan)
-        work += _evaluated(launch, module, plan.memory, budget, plan, kernel.programs).element_operations
+        work += _evaluated(launch, module, plan.memory, budget, plan, kernel, order).element_operations
     assert plan is not None
     return Ran(plan, work, kernel.part)
 
@@ -224,8 +257,13 @@ def _evaluated(
     memory: Memory,
     budget: Budget,
     plan: ExactPlan | None,
-    programs: Ints | None,
+    kernel: Kernel,
+    order: Order,
 ) -> Outcome:
+    programs = kernel.programs
+    if programs is None:
+        programs = np.arange(launch.program_count, dtype=np.int64)
+    programs, at_once = order.of(programs)
     outcome = evaluate(
         module,
         module.kernel,
@@ -235,12 +273,15 @@ def _evaluated(
         limits=budget.left(),
         track=Track(left_out=False),
         plan=plan,
+        at_once=at_once,
     )
     if not outcome.complete:
         budget.left()
         raise CannotRun(outcome.reason or "it did not end")
     if outcome.unknown_contents:
         raise CannotRun(outcome.unknown_contents[0][1])
+    if outcome.forked and plan is not None:
+        raise CannotRun("programs go by an integer that has no value")
     return outcome
 
 
@@ -276,7 +317,7 @@ def run_in_own_types(kernel: Kernel, numbers: Numbers, like: FloatMemory, budget
             continue
         launch = replace(launch, contents=contents)
         memory = Memory(launch, memory)
-        _evaluated(launch, module, memory, budget, None, kernel.programs)
+        _evaluated(launch, module, memory, budget, None, kernel, IN_ORDER)
     if plan is not None:
         return Left(plan.memory, plan.floats)
     assert memory is not None

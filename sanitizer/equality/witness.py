@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.sanitizer.equality.numbers import Bools, Ints
-from kerncap.sanitizer.equality.readable_inputs import INPUTS, Reals, beside
-from kerncap.sanitizer.equality.results import check_types, integers_that_differ, pairs, written
+from kerncap.sanitizer.equality.numbers import Bools, Ints, named
+from kerncap.sanitizer.equality.readable_inputs import INPUTS, Reals, beside, each_of
+from kerncap.sanitizer.equality.results import both, check_types, integers_that_differ, pairs, written
 from kerncap.sanitizer.equality.runs import Budget, Kernel, Left, Ran, run, run_in_own_types
 from kerncap.sanitizer.launch import TensorArgument
 
@@ -35,13 +35,19 @@ def search(
     first: Kernel, second: Kernel, budget: Budget, seed: int, constants: Sequence[float]
 ) -> tuple[Witness | None, str]:
     """A witness; or what is to be said of a difference that the kernels' own rounding hides."""
-    near = ""
-    for inputs in (*INPUTS, beside(constants)):
-        one = _Comparison(first, second, Reals(inputs, seed), inputs.words, budget)
+    near, compared = "", False
+    stored: set[int] = set()
+    for inputs in (*INPUTS, beside(constants), *each_of(constants)):
+        if inputs.if_compared and not compared:
+            continue
+        numbers = Reals(inputs, seed, stored if inputs.if_compared else ())
+        one = _Comparison(first, second, numbers, inputs.words, budget)
         found = one.integers() or one.floats()
         if found is not None:
             return found, ""
         near = near or one.near
+        compared = compared or one.compares()
+        stored |= one.stored()
     return None, near
 
 
@@ -54,6 +60,19 @@ class _Comparison:
         check_types(first, second, *self._ran)
         self._own: tuple[Left, Left] | None = None
         self.near = ""
+
+    def compares(self) -> bool:
+        """Whether a kernel compares floats."""
+        return any({"compare", "equals"} & ran.plan.functions for ran in self._ran)
+
+    def stored(self) -> set[int]:
+        """Keys of the storages that a kernel stores floats to."""
+        return {
+            int(named(kernel.names[index])[0])
+            for kernel, ran in zip(self._kernels, self._ran, strict=True)
+            for index, held in ran.floats.storages.items()
+            if held.written.any()
+        }
 
     def _in_own_types(self) -> tuple[Left, Left]:
         if self._own is None:
@@ -81,10 +100,10 @@ class _Comparison:
     def floats(self) -> Witness | None:
         a, b = self._ran
         for pair in pairs(*self._kernels):
-            held, against = a.floats.storages.get(pair[0]), b.floats.storages.get(pair[1])
             places = written(a, b, pair)
-            if not places.size or held is None or against is None:
+            if not places.size:
                 continue
+            held, against = both(a, b, pair)
             exact = held.read(places), against.read(places)
             if not _unlike(*exact).any():
                 continue
@@ -99,7 +118,7 @@ class _Comparison:
         return None
 
     def _confirmed(self, pair: tuple[int, int], places: Ints, exact: tuple[Floats, Floats]) -> Witness | None:
-        held = [ran.floats.storages[index] for ran, index in zip(self._ran, pair, strict=True)]
+        held = both(*self._ran, pair)
         own = [
             left.floats_at(index, one.element, places)
             for left, index, one in zip(self._in_own_types(), pair, held, strict=True)
@@ -143,10 +162,7 @@ def results_differ(first: Kernel, second: Kernel, a: Ran, b: Ran) -> bool:
     if any(True for _ in integers_that_differ(a, b, pairs(first, second))):
         return True
     for pair in pairs(first, second):
-        held, against = a.floats.storages.get(pair[0]), b.floats.storages.get(pair[1])
         places = written(a, b, pair)
-        if places.size and (held is None or against is None):
-            return True
-        if places.size and held and against and _unlike(held.read(places), against.read(places)).any():
+        if places.size and _unlike(*(one.read(places) for one in both(a, b, pair))).any():
             return True
     return False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from kerncap.sanitizer.symbolic.expr import Expr, const, eq, ite, var
+from kerncap.sanitizer.symbolic.expr import Expr, const, eq, ite, unknown, var
+from kerncap.sanitizer.ttir.any_order import is_in_any_order
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.values import Tile, choose, lane_expressions, lane_variable, reindex, reshaped
 from kerncap.sanitizer.walk.walker import Handler, Walker, shape_of, with_undefined
@@ -66,7 +67,19 @@ def _transpose(walker: Walker, operation: Operation) -> None:
 
 def _reshape(walker: Walker, operation: Operation) -> None:
     old, new = shape_of(operation.operands[0].type), shape_of(operation.results[0].type)
-    walker.define(operation, reindex(walker[operation.operands[0]], new, reshaped_indices(old, new)))
+    indices = _any_of(walker, operation, old) if is_in_any_order(operation) else reshaped_indices(old, new)
+    walker.define(operation, reindex(walker[operation.operands[0]], new, indices))
+
+
+def _any_of(walker: Walker, operation: Operation, shape: tuple[int, ...]) -> tuple[Expr, ...]:
+    """For each lane of the result an element of a tile, in an order that only the compiler knows."""
+    reason = f"the order of the elements of {operation.name}, which the compiler chooses"
+    arguments = walker.context_arguments(shape_of(operation.results[0].type))
+    key = ("order", operation.order, walker.instance)
+    return tuple(
+        unknown(reason, (*key, axis), arguments, 0, extent - 1) if extent != 1 else const(0)
+        for axis, extent in enumerate(shape)
+    )
 
 
 def reshaped_indices(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[Expr, ...]:
@@ -117,10 +130,10 @@ def _split(walker: Walker, operation: Operation) -> None:
 
 
 def _concatenate(walker: Walker, operation: Operation) -> None:
-    """Along the first axis. Triton may permute the elements: which ones there are stays the same."""
+    """Along the first axis. Triton may permute the elements."""
     first, second = (walker[operand] for operand in operation.operands)
     shape = shape_of(operation.results[0].type)
-    lanes = lane_expressions(shape)
+    lanes = _any_of(walker, operation, shape) if is_in_any_order(operation) else lane_expressions(shape)
     half = shape_of(operation.operands[0].type)[0]
     left = reindex(first, shape, (ite(lanes[0] < half, lanes[0], const(0)), *lanes[1:]))
     right_index = ite(lanes[0] < half, const(0), lanes[0] - half)

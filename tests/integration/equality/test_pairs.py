@@ -76,8 +76,8 @@ def test_lanes_that_are_left_out_are_zero_by_assumption(kernel: Any, hangs: bool
 def test_an_order_that_the_compiler_chooses_is_not_known() -> None:
     found = proved((torch.ones(128), torch.zeros(128), 128), *(Run(hidden.flat, (1,), {"BLOCK": 128}),) * 2)
     assert found.equal is None
-    assert found.reason.startswith("tt.reshape at hidden.py:")
-    assert found.reason.endswith(": not modelled, elements in any order")
+    assert "the elements of tt.reshape at hidden.py:" in found.reason
+    assert found.reason.endswith(" in any order")
 
 
 def test_time_is_limited_for_all_runs_together() -> None:

@@ -269,3 +269,46 @@ def test_a_tile_is_left_by_no_index(how: str) -> None:
         (verdict,) = bounds(engine.sanitize(with_memory(launch, {"x": outside})))
         assert isinstance(verdict, Unproven), verdict
         assert f"the result of tt.{how}" in verdict.reason
+
+
+@triton.jit
+def in_any_order(x, out, HOW: tl.constexpr, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    if HOW == "cat":
+        both = tl.cat(lane, lane + BLOCK, can_reorder=True)
+    else:
+        both = tl.reshape(tl.arange(0, 2 * BLOCK), (2 * BLOCK, 1), can_reorder=True).reshape(2 * BLOCK)
+    tl.store(out + both, 1, mask=tl.arange(0, 2 * BLOCK) < BLOCK)
+
+
+@pytest.mark.filterwarnings("ignore:tl.(cat|reshape)")
+@pytest.mark.parametrize("how", ["cat", "reshape"])
+def test_an_order_that_the_compiler_chooses(how: str) -> None:
+    signature, constants = {"x": "*i32", "out": "*i32"}, {"HOW": how, "BLOCK": BLOCK}
+    for size, wanted in ((2 * BLOCK, Proved), (BLOCK, Unproven)):
+        launch = launch_of(in_any_order, (1,), signature, constants, x=(64,), out=(size,))
+        (verdict,) = bounds(engine.sanitize(with_memory(launch, {})))
+        assert isinstance(verdict, wanted), verdict
+
+
+@triton.jit
+def _difference(a, b):
+    return a - b
+
+
+@triton.jit
+def at_a_difference(x, out, SCAN: tl.constexpr, BLOCK: tl.constexpr):
+    value = tl.load(x + tl.arange(0, BLOCK))
+    index = tl.associative_scan(value, 0, _difference) if SCAN else tl.reduce(value, 0, _difference)
+    tl.store(out + index, index)
+
+
+@pytest.mark.parametrize("scan", [False, True])
+def test_a_reduction_that_depends_on_its_order(scan: bool) -> None:
+    constants = {"SCAN": scan, "BLOCK": BLOCK}
+    launch = launch_of(at_a_difference, (1,), {"x": "*i32", "out": "*i32"}, constants, x=(64,), out=(64,))
+    for value, wanted in ((0, Proved), (1, Unproven)):
+        given = np.zeros(64, np.int32)
+        given[5] = value
+        verdict = bounds(engine.sanitize(with_memory(launch, {"x": given})))[-1]
+        assert isinstance(verdict, wanted), verdict

@@ -193,7 +193,7 @@ def xor_sum(x_ptr, out_ptr, N: tl.constexpr):
 
 @triton.jit
 def _first_nonzero(a, a_index, b, b_index):
-    pick = (a != 0) | (b == 0)
+    pick = ((a != 0) & (b == 0)) | (((a != 0) == (b != 0)) & (a_index < b_index))
     return tl.where(pick, a, b), tl.where(pick, a_index, b_index)
 
 
