@@ -1,9 +1,8 @@
 """The little of ELF64 that a cubin or a code object needs to be asked: sections, symbols, notes.
 
 Images are the target's, so every number in them is checked. Here, not by pyelftools, since a launch waits
-for the answer: for a library's cubin pyelftools takes 6 to 9 times as long (`benchmarks/elf_reader.py`; 3.2 s
-against 0.46 s for 60,020 sections). Line programs and the segments of programs are read by pyelftools, within
-`library_reads`.
+for the answer: for a library's cubin pyelftools takes 30 times as long (`benchmarks/elf_reader.py`).
+Line programs and the segments of programs are read by pyelftools, within `library_reads`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -21,6 +21,7 @@ _NOTE = struct.Struct("<III")
 _RELOCATION = struct.Struct("<QIIq")
 MAX_SECTIONS = 1 << 20
 MAX_NOTES = 4096
+MAX_TEXT = 65_536
 _NAMES_PER_BYTE, _NAMES_AT_LEAST = 8, 1 << 20  # names may share their bytes: a few do in a real file
 NOBITS = 8
 SYMTAB, DYNSYM = 2, 11
@@ -35,8 +36,7 @@ class ElfProblem(ValueError):
     """What is wrong with the image, in a few words."""
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True, gc=False):
     """A section's header; ``name`` is resolved."""
 
     index: int
@@ -51,8 +51,7 @@ class Section:
     flags: int = 0
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(Struct, frozen=True, gc=False):
     """An entry of the symbol table."""
 
     index: int
@@ -64,8 +63,7 @@ class Symbol:
     binding: int = LOCAL
 
 
-@dataclass(frozen=True)
-class Relocation:
+class Relocation(Struct, frozen=True, gc=False):
     """An entry of a RELA section: ``offset`` bytes into the section that it is for, ``symbol`` by index."""
 
     offset: int
@@ -74,8 +72,7 @@ class Relocation:
     addend: int
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Struct, frozen=True, gc=False):
     """A note of a PT_NOTE segment."""
 
     owner: str
@@ -124,19 +121,19 @@ class Elf:
                         raise ElfProblem(f"more than {MAX_NOTES} notes")
                     yield note
 
-    def symbols(self, kind: int = SYMTAB) -> Iterator[Symbol]:
-        """Every symbol of the symbol table (or ``DYNSYM``), the null one left out."""
+    def symbols(self, kind: int = SYMTAB, only: int | None = None) -> Iterator[Symbol]:
+        """Every symbol of the symbol table (or ``DYNSYM``), or those of a type, the null one left out."""
         table = next((section for section in self.sections if section.type == kind), None)
         if table is None:
             return
         if table.link >= len(self.sections):
             raise ElfProblem("the symbol table names a section that does not exist")
-        strings = self.content(self.sections[table.link])
+        strings = bytes(self.content(self.sections[table.link]))
         entries = self.content(table)
         whole = entries[: len(entries) // _SYMBOL.size * _SYMBOL.size]
         left = self._names_left
         for index, (name, info, _, section, value, size) in enumerate(_SYMBOL.iter_unpack(whole)):
-            if index:
+            if index and (only is None or info & 15 == only):
                 text = text_at(strings, name)
                 left = _less(left, text)
                 yield Symbol(index, text, info & 15, section, value, size, info >> 4)
@@ -164,9 +161,8 @@ class Elf:
         if count > MAX_SECTIONS or names >= count:
             raise ElfProblem(f"{count} sections, their names in section {names}")
         headers = list(_SECTION.iter_unpack(self._slice(offset, count * _SECTION.size)))
-        strings = self._slice(headers[names][4], headers[names][5])
-        for index, header in enumerate(headers):
-            name, kind, flags, address, start, size, link, info, _, each = header
+        strings = bytes(self._slice(headers[names][4], headers[names][5]))
+        for index, (name, kind, flags, address, start, size, link, info, _, each) in enumerate(headers):
             text = text_at(strings, name)
             self._names_left = _less(self._names_left, text)
             yield Section(index, text, kind, start, size, link, info, each, address, flags)
@@ -194,7 +190,8 @@ def notes_in(data: memoryview) -> Iterator[Note]:
         start = owner + owner_size + (-owner_size % 4)
         if start + size > len(data):
             raise ElfProblem(f"a note of {size} bytes at {start} of a segment of {len(data)}")
-        yield Note(text_at(data[owner : owner + owner_size], 0), kind, data[start : start + size])
+        text = bytes(data[owner : owner + min(owner_size, MAX_TEXT)])
+        yield Note(text_at(text, 0), kind, data[start : start + size])
         at = start + size + (-size % 4)
 
 
@@ -205,13 +202,7 @@ def _less(left: int, name: str) -> int:
     return left - len(name)
 
 
-def text_at(strings: memoryview, offset: int, limit: int = 65_536) -> str:
+def text_at(strings: bytes, offset: int, limit: int = MAX_TEXT) -> str:
     """The NUL-terminated text at ``offset`` of a string table; empty where that is outside."""
-    if offset >= len(strings):
-        return ""
-    piece = bytes(strings[offset : offset + 256])
-    end = piece.find(b"\0")
-    if end < 0 and len(piece) == 256:
-        piece = bytes(strings[offset : offset + limit])
-        end = piece.find(b"\0")
-    return (piece if end < 0 else piece[:end]).decode("utf-8", "replace")
+    end = strings.find(b"\0", offset, offset + limit)
+    return strings[offset : end if end >= 0 else offset + limit].decode("utf-8", "replace")

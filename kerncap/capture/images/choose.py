@@ -48,6 +48,8 @@ def choose(data: bytes | memoryview, arch: str | None, kernel: str | None = None
 
 def variables(data: bytes | memoryview, arch: str | None, kernel: str | None = None) -> list[str]:
     """Names of the variables of the module that ``data`` becomes on a device of ``arch``."""
+    if bytes(data[:4]) == b"\x7fELF" and not is_code_object(data):
+        return Cubin(data).variables()
     chosen = choose(data, arch, kernel)
     if chosen.hsaco is not None:
         return [symbol.name for symbol in amdgpu.read(chosen.hsaco).variables()]

@@ -72,9 +72,7 @@ class Cubin:
     def _symbols(self, kind: int) -> list[Symbol]:
         """Those that are defined here."""
         try:
-            return [
-                s for s in self._elf.symbols() if s.type == kind and 0 < s.section < len(self._elf.sections)
-            ]
+            return [s for s in self._elf.symbols(only=kind) if 0 < s.section < len(self._elf.sections)]
         except ElfProblem as error:
             raise ImageProblem(f"a damaged cubin: {error}") from error
 

@@ -223,7 +223,7 @@ def _path(entry: Any, formats: Any, strings: Strings) -> str:
     form = next((each.form for each in formats if each.content_type == "DW_LNCT_path"), "")
     if isinstance(value, int):
         section = strings.line if form == "DW_FORM_line_strp" else strings.plain
-        return text_at(memoryview(section), value, _MAX_PATH)
+        return text_at(section, value, _MAX_PATH)
     return _text(value)
 
 

@@ -70,7 +70,7 @@ def _read(section: memoryview) -> ToolInfo | None:
     if len(description) < _WORDS.size:
         return None
     words = _WORDS.unpack_from(description)
-    strings = description[_WORDS.size :]
+    strings = bytes(description[_WORDS.size :])
     tool, version, _, options = (text_at(strings, at, 4096) for at in words[2:])
     found = re.search(r"V(\d+(?:\.\d+)*)", version) or re.search(r"(\d+(?:\.\d+)*)", version)
     return ToolInfo(tool[:64], found[1][:32] if found else "", tuple(shlex.split(options)))
