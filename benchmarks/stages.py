@@ -25,7 +25,8 @@ from _harness import KERNCAP, PROGRAMS, ROOT, Row, arguments, build, capture, fi
 sys.path.insert(0, str(ROOT))
 from kerncap.capture.options import parse_size
 from kerncap.format import Reproducer, ReproducerWriter, digests
-from kerncap.format.chunks import LARGE_BYTES, ZSTD_LEVEL
+from kerncap.format.chunks import LARGE_BYTES
+from kerncap.format.packing import ZSTD_LEVEL
 from kerncap.format.schema import CHUNK_BYTES
 from kerncap.format.sources import StripedFiles
 from kerncap.replay.worker.common import bitmap, poison

@@ -25,7 +25,7 @@ from kerncap.capture.source.request import FoundSource
 from kerncap.capture.zero_ranges import Split, split
 from kerncap.errors import CaptureError, KerncapError
 from kerncap.format import ReproducerWriter, schema
-from kerncap.format.chunks import UNIT_BYTES
+from kerncap.format.packing import UNIT_BYTES
 from kerncap.format.sources import StripedFiles
 from kerncap.time_left import TimeLeft
 

@@ -14,35 +14,28 @@ import os
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import zstandard
 
 from kerncap.format import digests
-from kerncap.format.contract import default
 from kerncap.format.memory_index import ROW, ZERO_ROW, Encoding, Numbers, Table
 from kerncap.format.names import CHUNKS_PATHS
+from kerncap.format.packing import CHUNK_BYTES, UNIT_BYTES, Packer, Payload, Unit
 from kerncap.format.positioned_write import write_parts
 from kerncap.format.schema import StoredFile
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-CHUNK_BYTES = default.chunk_bytes
-UNIT_BYTES = 16 * CHUNK_BYTES
 MOST_THREADS = 12  # beyond it they wait for each other: each hash is a turn at Python's lock
 MAX_IN_FLIGHT_BYTES = 128 << 20  # of raw memory, in units
-ZSTD_LEVEL = 3
-SAMPLE_PIECES, SAMPLE_PIECE_BYTES = 4, 4096
-UNIT_PIECES = 16
-WORTH_PACKING = 7 / 8
-WORTH_A_LOOK = 31 / 32  # of samples of a whole unit: with one chunk of 16 that packs they take less
+MANY_BYTES = 1 << 30  # of memory for which processes are worth their start
+LEAST_PROCESSES = 4
 LARGE_BYTES = 64 << 20  # of memory; and of the first file, before others are there
 _NICER = 5  # than the program that is captured
-_ZEROS = bytes(64)
 
 Buffer = memoryview  # of UNIT_BYTES
 Loader = Callable[[Buffer], bytes | memoryview]
@@ -51,22 +44,6 @@ Placed = Callable[[list[int]], None]
 
 def worker_count() -> int:
     return max(1, min(MOST_THREADS, len(os.sched_getaffinity(0))))
-
-
-class _Payload(NamedTuple):
-    encoding: Encoding
-    size: int
-    data: bytes | None  # packed; None for the raw bytes
-    digest: bytes
-
-
-@dataclass
-class _Unit:
-    """What a thread found out: the digest of each chunk, None for zeros; the payloads of new ones."""
-
-    data: memoryview
-    digests: list[bytes | None] = field(default_factory=list)
-    payloads: dict[bytes, _Payload] = field(default_factory=dict)
 
 
 class _File:
@@ -97,18 +74,24 @@ class ChunkWriter:
         from concurrent.futures import ThreadPoolExecutor  # it loads logging, which readers do without
 
         self.is_large = memory_bytes >= LARGE_BYTES
-        self._hash = digests.function("blake3" if self.is_large else "sha256")
+        self._digest: digests.Digest = "blake3" if self.is_large else "sha256"
         self._folder = folder
         self._files = [_File(folder, CHUNKS_PATHS[0])]
         self._turn = 0
         threads = worker_count()
+        self._processes = None
+        if memory_bytes >= MANY_BYTES and threads >= LEAST_PROCESSES:
+            from kerncap.format.packing_processes import Processes
+
+            with contextlib.suppress(OSError):  # the threads do it then
+                self._processes = Processes(threads, MAX_IN_FLIGHT_BYTES // UNIT_BYTES, self._digest)
         self._pool = ThreadPoolExecutor(threads, "kerncap-chunks", initializer=_be_nice)
         self._local = threading.local()
         # Half of the units wait for their place in the file while the others are worked on.
         self._most = min(2 * threads + 2, MAX_IN_FLIGHT_BYTES // UNIT_BYTES)
         self._buffers = 0
         self._free: queue.SimpleQueue[Buffer] = queue.SimpleQueue()
-        self._pending: collections.deque[tuple[Future[_Unit], Placed, Buffer]] = collections.deque()
+        self._pending: collections.deque[tuple[Future[Unit], Placed, Buffer]] = collections.deque()
         self._writes: collections.deque[Future[None]] = collections.deque()
         self._rows: dict[bytes, int] = {}
         self._table: list[tuple[bytes, int, int, int, int]] = []
@@ -149,54 +132,32 @@ class ChunkWriter:
         """Stop the threads; what was not drained is lost. Safe to call twice."""
         self._pending.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._processes is not None:
+            self._processes.close()
+            self._processes = None
         for file in self._files:
             file.close()
 
     def _buffer(self) -> Buffer:
         if self._buffers < self._most and self._free.empty():
             self._buffers += 1
+            if self._processes is not None:
+                return self._processes.buffer(self._buffers - 1)
             return memoryview(mmap.mmap(-1, UNIT_BYTES))
         while self._free.empty() and self._pending:
             self._drain_one()
         return self._free.get()  # all that are left are being written
 
-    def _prepare(self, load: Loader, buffer: Buffer) -> _Unit:
+    def _prepare(self, load: Loader, buffer: Buffer) -> Unit:
         """Hash the chunks of a unit, and compress those that no earlier unit had."""
         data = memoryview(load(buffer)).cast("B")
-        unit = _Unit(data)
-        # A thread gives way to others in each call that takes long: as few as possible, as large as possible.
-        looks = len(data) <= CHUNK_BYTES or self._packs(_sample(data, UNIT_PIECES), WORTH_A_LOOK)
-        for start in range(0, len(data), CHUNK_BYTES):
-            raw = data[start : start + CHUNK_BYTES]
-            if is_zero(raw):
-                unit.digests.append(None)
-                continue
-            digest = self._hash(raw)
-            unit.digests.append(digest)
-            # An equal chunk in a unit before this one that still waits is found when both are in order.
-            if digest not in unit.payloads and digest not in self._rows:
-                unit.payloads[digest] = self._encode(raw, digest, looks)
-        return unit
-
-    def _encode(self, data: memoryview, digest: bytes, looks: bool) -> _Payload:
-        # Weights in fp32 shrink by a few percent: not worth the time, now and at every replay.
-        if looks and self._packs(_sample(data, SAMPLE_PIECES), WORTH_PACKING):
-            packed = self._compressor().compress(data)
-            if len(packed) < len(data):
-                return _Payload(Encoding.ZSTD, len(packed), packed, self._hash(packed))
-        return _Payload(Encoding.RAW, len(data), None, digest)
-
-    def _packs(self, sample: bytes | memoryview, worth: float) -> bool:
-        return len(self._compressor().compress(sample)) <= len(sample) * worth
-
-    def _compressor(self) -> zstandard.ZstdCompressor:
-        # Compressor objects are not thread-safe; the checksum would repeat what the digest does.
-        if not hasattr(self._local, "compressor"):
-            self._local.compressor = zstandard.ZstdCompressor(
-                level=ZSTD_LEVEL, write_checksum=False, write_content_size=True, write_dict_id=False
-            )
-        compressor: zstandard.ZstdCompressor = self._local.compressor
-        return compressor
+        if self._processes is not None and (unit := self._processes.pack(data, buffer)) is not None:
+            return unit
+        if not hasattr(self._local, "packer"):  # compressors are not thread-safe
+            self._local.packer = Packer(self._digest)
+        packer: Packer = self._local.packer
+        # An equal chunk in a unit before this one that still waits is found when both are in order.
+        return packer.pack(data, self._rows)
 
     def _drain_one(self) -> None:
         future, placed, buffer = self._pending.popleft()
@@ -213,7 +174,8 @@ class ChunkWriter:
                 new.add(payload, start)
                 row = self._rows[digest] = len(self._table) + 1
                 raw_size = min(CHUNK_BYTES, len(unit.data) - start)
-                self._table.append((digest, file.size, payload.size, raw_size, int(payload.encoding)))
+                encoding = Encoding.RAW if payload.data is None else Encoding.ZSTD
+                self._table.append((digest, file.size, payload.size, raw_size, int(encoding)))
                 self._file_of_row.append(self._turn)
                 file.size += payload.size
                 stored.append(payload.digest)
@@ -249,7 +211,7 @@ class _Parts:
         self._done: list[bytes | memoryview] = []
         self._raw = (0, 0)
 
-    def add(self, payload: _Payload, start: int) -> None:
+    def add(self, payload: Payload, start: int) -> None:
         if payload.data is None and self._raw[1] == start:
             self._raw = (self._raw[0], start + payload.size)
             return
@@ -307,21 +269,3 @@ class ChunkDecoder:
         except zstandard.ZstdError as error:
             raise ValueError(f"not a zstd frame: {error}") from error
         return raw
-
-
-def _sample(data: memoryview, pieces: int) -> bytes | memoryview:
-    """Some pieces of data, evenly spread; what is short as it is."""
-    if len(data) <= 2 * pieces * SAMPLE_PIECE_BYTES:
-        return data
-    step = (len(data) - SAMPLE_PIECE_BYTES) // (pieces - 1)
-    starts = range(0, pieces * step, step)
-    return b"".join(bytes(data[start : start + SAMPLE_PIECE_BYTES]) for start in starts)
-
-
-def is_zero(data: bytes | memoryview) -> bool:
-    """Whether every byte is zero."""
-    if data[: len(_ZEROS)] != _ZEROS[: len(data)]:
-        return False
-    flat = np.frombuffer(data, np.uint8)
-    words = flat[: len(flat) & ~7].view(np.uint64)
-    return not words.any() and not flat[len(flat) & ~7 :].any()

@@ -21,7 +21,6 @@ from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
 from kerncap.format.checks_file import Checks, decode_checks, encode_checks
 from kerncap.format.chunk_reader import ChunkReader, Raw
-from kerncap.format.chunks import UNIT_BYTES
 from kerncap.format.documents import error_at
 from kerncap.format.folder import open_root, replace_file
 from kerncap.format.manifest_file import check_manifest_digest, decode_manifest, format_of
@@ -35,6 +34,7 @@ from kerncap.format.names import (
     Grammar,
     refuse_other_files,
 )
+from kerncap.format.packing import UNIT_BYTES
 from kerncap.format.positioned_write import write_parts
 from kerncap.format.sealed_folder import file_stem
 from kerncap.format.size_limits import (

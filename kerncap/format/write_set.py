@@ -17,9 +17,10 @@ import numpy.typing as npt
 import zstandard
 
 from kerncap.format import schema
-from kerncap.format.chunks import ZSTD_LEVEL, ChunkDecoder
+from kerncap.format.chunks import ChunkDecoder
 from kerncap.format.memory_index import Encoding
 from kerncap.format.names import CHECKS_PATH, is_write_set, not_a_write_set
+from kerncap.format.packing import ZSTD_LEVEL
 from kerncap.format.reader import Reproducer
 from kerncap.format.size_limits import MAX_WRITE_SET_BYTES
 from kerncap.format.stored import check_digest, format_error

@@ -8,10 +8,11 @@ import msgspec
 import numpy as np
 
 from kerncap.format import readme, schema
-from kerncap.format.chunks import UNIT_BYTES, ChunkWriter, Loader
+from kerncap.format.chunks import ChunkWriter, Loader
 from kerncap.format.documents import canonical_json
 from kerncap.format.memory_index import ENTRY, MemoryIndex, Numbers, Table
 from kerncap.format.names import INDEX_PATH, README_PATH
+from kerncap.format.packing import UNIT_BYTES
 from kerncap.format.reader import Reproducer
 from kerncap.format.sealed_folder import SealedFolder, file_stem
 from kerncap.format.sources import Source, pieces_of

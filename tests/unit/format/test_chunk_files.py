@@ -11,7 +11,7 @@ import pytest
 from kerncap.errors import FormatError
 from kerncap.format import LaunchRange, Reproducer, chunks
 from kerncap.format.archive import unpack, write_archive
-from kerncap.format.chunks import UNIT_BYTES
+from kerncap.format.packing import UNIT_BYTES
 from kerncap.format.range_writer import slice_launch, write_range
 from kerncap.format.schema import CHUNK_BYTES
 from tests.golden.contents import noise

@@ -15,8 +15,8 @@ import pytest
 
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer, ReproducerWriter, schema
-from kerncap.format.chunks import UNIT_BYTES
 from kerncap.format.memory_index import Encoding
+from kerncap.format.packing import UNIT_BYTES
 from kerncap.format.schema import CHUNK_BYTES
 from kerncap.format.writer import file_stem
 from tests.golden.contents import noise
