@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kerncap.format.schema import FloatValue, IntValue, Manifest
 
 _SMALL = 1 / 64
+_FACTOR, _NEXT = 3 / 4, 15 / 16  # of the first number; of each next one's
 
 
 def scalar_variants(manifest: Manifest, integers: bool) -> Iterator[dict[str, str]]:
@@ -32,33 +33,33 @@ def scalar_variants(manifest: Manifest, integers: bool) -> Iterator[dict[str, st
 
 
 def smaller_floats(manifest: Manifest) -> dict[str, str]:
-    """Encoded values of all finite floats by argument name: three quarters of them, 0 a little more.
+    """Encoded values of all finite floats by argument name: three quarters of the first, less of each next
+    one, so that no two stay equal or opposite; 0 a little more.
 
     Of an epsilon a quarter is not seen: the square root. What has to lie between 0 and 1 still does.
     """
-    found = {}
+    found: dict[str, str] = {}
     for argument in manifest.arguments:
         if argument.role == "runtime" and isinstance(argument.value, FloatValue):
             text = argument.value.value
             if text.lstrip("-") not in ("inf", "nan"):
                 number = float.fromhex(text)
-                found[argument.name] = (
-                    math.sqrt(number) if 0 < number < _SMALL else number * 0.75 or 0.0625
-                ).hex()
+                changed = math.sqrt(number) if 0 < number < _SMALL else number * _FACTOR or 0.0625
+                found[argument.name] = (changed * _NEXT ** len(found)).hex()
     return found
 
 
 def other_integers(manifest: Manifest, names: frozenset[str]) -> dict[str, str]:
-    """Encoded values of integers by argument name: three quarters, else one more.
+    """Encoded values of integers by argument name: as of `smaller_floats`, else one more.
 
     None becomes 1, and multiples of 16 stay such: on these Triton compiles another kernel.
     """
-    found = {}
+    found: dict[str, str] = {}
     for argument in manifest.arguments:
         if argument.name in names and isinstance(argument.value, IntValue):
             old = int(argument.value.value)
             step = 1 if old % 16 else 16
-            new = int(old * 3 / 4 / step) * step
+            new = int(old * _FACTOR * _NEXT ** len(found) / step) * step
             found[argument.name] = str(old + step if new in (old, 1) else new)
     return found
 

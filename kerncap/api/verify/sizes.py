@@ -13,7 +13,7 @@ from kerncap.replay.tuning.grid import GridUnknown, arguments_of, plain, recompu
 
 Grid = tuple[int, int, int]
 _MOST_SIZES = 4  # different ones of a launch
-_FEW_SIZES = 2
+_FEW_SIZES = 3
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,10 @@ class Size:
 
 
 def sizes(manifest: schema.Manifest) -> Iterator[Size]:
-    """Variants with one size lowered: by one, to about half, to a whole number of blocks, to one element."""
+    """Variants with one size lowered: by one, to about half, to a whole number of blocks, and to one.
+
+    At half there is one element more than a whole number of blocks, if a block is smaller.
+    """
     for value, names in list(_groups(manifest).items())[:_MOST_SIZES]:
         for lowered in _lowered(value, manifest):
             yield _size(manifest, value, lowered, names)
@@ -37,7 +40,7 @@ def halves(manifest: schema.Manifest) -> Iterator[Size]:
     """Variants with one size at about half, of the first few."""
     for value, names in list(_groups(manifest).items())[:_FEW_SIZES]:
         if value > 2:
-            yield _size(manifest, value, value // 2 + 1, names)
+            yield _size(manifest, value, _half(value, _tiles(manifest)), names)
 
 
 def untried_integers(manifest: schema.Manifest, all_sizes: bool = False) -> list[str]:
@@ -80,14 +83,24 @@ def _groups(manifest: schema.Manifest) -> dict[int, list[str]]:
     return found
 
 
-def _lowered(value: int, manifest: schema.Manifest) -> list[int]:
-    tiles = {
+def _half(value: int, tiles: set[int]) -> int:
+    """About half, with a remainder of 1 by the largest tile that is smaller."""
+    tile = max((tile for tile in tiles if 1 < tile <= value // 2), default=1)
+    return value // 2 // tile * tile + 1
+
+
+def _tiles(manifest: schema.Manifest) -> set[int]:
+    return {
         int(argument.value.value)
         for argument in manifest.arguments
         if argument.role == "constexpr" and isinstance(argument.value, schema.IntValue)
     }
+
+
+def _lowered(value: int, manifest: schema.Manifest) -> list[int]:
+    tiles = _tiles(manifest)
     whole = {value // tile * tile for tile in tiles if 1 < tile < value} - {value}
-    wanted = [value - 1, value // 2 + 1, *sorted(whole, reverse=True)[:1], 1]
+    wanted = [value - 1, _half(value, tiles), *sorted(whole, reverse=True)[:1], 1]
     return [n for n in dict.fromkeys(wanted) if 0 < n < value]
 
 

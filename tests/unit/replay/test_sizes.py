@@ -9,6 +9,8 @@ import pytest
 
 from kerncap.answer import Answer
 from kerncap.api.verify import VerifyOptions, verify
+from kerncap.api.verify.sizes import halves
+from kerncap.format import Reproducer
 
 from .build import Launch
 from .resident import candidate
@@ -45,6 +47,12 @@ def test_what_integers_may_not_fit_is_undecided(tmp_path: Path) -> None:
     assert result.verdict.answer is Answer.UNDECIDED
     assert "on n = 13: differs from the captured kernel" in result.verdict.line
     assert result.verdict.line.endswith("at_ptr may not fit that size, and a capture of it would decide it)")
+
+
+def test_a_size_has_one_element_more_than_its_blocks(tmp_path: Path) -> None:
+    made = launch(PICK, PICKED).constexpr("PART", 8)
+    with Reproducer.open(made.seal(tmp_path)) as captured:
+        assert [one.name for one in halves(captured.manifest)] == ["n = 9"]
 
 
 def test_a_size_at_which_the_captured_kernel_gives_infinities_is_left_out(tmp_path: Path) -> None:
