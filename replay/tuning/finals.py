@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from kerncap.answer import Answer
 from kerncap.errors import KerncapError
-from kerncap.replay import in_place, other_contents, wider_values
+from kerncap.replay import boundary_values, extreme_values, in_place, other_contents, wider_values
+from kerncap.replay.boundary_values import Steered
 from kerncap.replay.byte_effects import SEED_B
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.repeated_runs import run_timed
@@ -123,16 +125,20 @@ class Finals:
 
     def _as_a_candidate(self, launch: OpenLaunch) -> str:
         """What is wrong with the variant CANDIDATE, judged as a candidate of verify is: on other values too,
-        and by the memory that timed launches leave."""
+        as far as no TTIR is needed, and by the memory that timed launches leave."""
         engine, measured, tolerance = launch.engine, launch.measured, self._tolerance
         verdict = judge(engine, measured, CANDIDATE, tolerance)
         if not verdict.passed:
             return verdict.summary
-        for shown in (
-            other_contents.on_other_values(engine, measured, tolerance),
-            other_contents.on_other_counts(engine, measured, tolerance),
-            wider_values.on_wider_values(engine, measured, tolerance, coarse=True),
+        floats_only = Steered(why="what they decide is not known here")
+        for tried in (
+            other_contents.on_other_values,
+            other_contents.on_other_counts,
+            partial(wider_values.on_wider_values, coarse=True),
+            partial(extreme_values.on_extreme_values, coarse=True),
+            partial(boundary_values.on_boundary_values, steered=floats_only),
         ):
+            shown = tried(engine, measured, tolerance)
             if shown.reasons or shown.open:
                 return (shown.reasons or shown.open)[0]
         run_timed(engine, measured, CANDIDATE, _TIMED if launch.on_device else HOST_RUNS)
