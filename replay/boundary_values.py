@@ -8,7 +8,7 @@ The application may never have such values either (a contract says that no row i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kerncap.replay.byte_effects import SEED_B, Measured, poison
 from kerncap.replay.engine import Engine
@@ -122,9 +122,7 @@ class _Undeciding(Differential):
 
     def judge(self) -> Shown:
         found = super().judge()
-        return Shown(
-            open=found.open + found.reasons, shown=found.shown, not_shown=found.not_shown, remedy=REMEDY
-        )
+        return replace(found, open=found.open + found.reasons, reasons=[], remedy=REMEDY)
 
     @property
     def _changes(self) -> bool:

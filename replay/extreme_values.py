@@ -52,6 +52,7 @@ def on_extreme_values(engine: Engine, measured: Measured, tolerance: Tolerance, 
         ).judge()  # fmt: skip
         found.open += shown.open + shown.reasons
         found.shown += shown.shown
+        found.contents += shown.contents
         found.not_shown += shown.not_shown
         if found.open:
             break
@@ -69,7 +70,7 @@ class _Extreme(Beyond):
     def judge(self) -> Shown:
         found = super().judge()
         if found.shown and any(map(self._is_sensitive, self.floor or {})):
-            found.shown = []
+            found.shown, found.contents = [], []
             found.not_shown.append(f"{self.what}: results of the captured kernel move too much with them")
         return found
 

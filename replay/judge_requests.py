@@ -37,6 +37,13 @@ def values(engine: Engine, view: int) -> npt.NDArray[np.float64]:
         return found
 
 
+def memory(engine: Engine, region: int, start: int, stop: int) -> npt.NDArray[np.uint8]:
+    """Bytes of a region as they are in memory."""
+    with engine.connection.file("memory") as name:
+        engine.connection.call(Backend.read, [(region, start, stop)], out=name)
+        return np.fromfile(engine.connection.job.folder / name, dtype=np.uint8)
+
+
 def stream_problem(engine: Engine, which: str, regions: list[int]) -> str:
     """What is wrong with the stream that a launch on a device works in; nothing if it keeps to its own."""
     return engine.connection.call(Backend.streams, which, regions=regions)

@@ -41,6 +41,7 @@ class Shown:
     shifts: dict[int, list[rounding_bias.Shift]] = field(
         default_factory=dict
     )  # by view, of a candidate that agrees
+    contents: list[Callable[[], None]] = field(default_factory=list)  # each puts into memory what was shown
 
 
 def on_other_values(engine: Engine, measured: Measured, tolerance: Tolerance, seed: int = 1) -> Shown:
@@ -138,6 +139,7 @@ class Differential:
             )
         else:
             found.shown.append(f"as the captured kernel on {self.what}")
+            found.contents.append(self._prepare)
         return found
 
     @property

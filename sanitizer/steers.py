@@ -76,7 +76,7 @@ def steers(launch: Launch) -> Steers:
         for one in flow.operations
         if one.name in _COMPARISONS and one not in found.evaluated
         for value in one.operands
-        for number in _numbers(flow, launch, value)
+        for number in numbers_of(flow, launch, value)
     )
     distinct = tuple(dict.fromkeys(number for number in numbers if math.isfinite(number)))
     free = frozenset(
@@ -96,12 +96,12 @@ def _scattered(flow: Dataflow, names: frozenset[str]) -> frozenset[int]:
         if one.name in names:
             # A descriptor's coordinates are operands of their own; the stored tile comes last.
             places = one.operands[:-1] if is_descriptor(one.name) else [pointer_operand(one)]
-            if _is_from_memory(flow, places):
+            if is_from_memory(flow, places):
                 found |= flow.roots(pointer_operand(one))
     return found
 
 
-def _is_from_memory(flow: Dataflow, values: Sequence[Value]) -> bool:
+def is_from_memory(flow: Dataflow, values: Sequence[Value]) -> bool:
     seen, queue = set(values), list(values)
     while queue:
         value = queue.pop()
@@ -126,7 +126,7 @@ def _unknown(operation: Operation) -> bool:
     return not known and any(points(value.type) for value in operation.operands)
 
 
-def _numbers(flow: Dataflow, launch: Launch, value: Value) -> Iterator[float]:
+def numbers_of(flow: Dataflow, launch: Launch, value: Value) -> Iterator[float]:
     """The constants and the launch's own numbers that a value may be."""
     seen, queue = {value}, [value]
     while queue:

@@ -542,6 +542,9 @@ class Backend(Protocol):
         """Where each view differs, and where it does not."""
         ...
 
+    def read(self, ranges: list[Range], out: str) -> None:
+        """Write the bytes of ranges of memory, one after the other, to a file of the job folder."""
+
     def export(self, view: int, out: str) -> None:
         """Write a view's values, as float64 in row-major order, to a file of the job folder."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -44,6 +44,9 @@ class _Piece:
 class ReproducerContents:
     """The regions' bytes before the launch, read when they are asked for. The reproducer stays open."""
 
+    # In place of the reproducer's: fills an array with the bytes of a region from an offset on.
+    _instead: Callable[[int, int, memoryview], None] | None = None
+
     def __init__(
         self, reproducer: Reproducer, pieces: Sequence[Sequence[_Piece]], sizes: Sequence[int]
     ) -> None:
@@ -64,6 +67,12 @@ class ReproducerContents:
         """The bytes of a storage after the launch."""
         return self._paged("post", storage)
 
+    def instead(self, read_into: Callable[[int, int, memoryview], None]) -> ReproducerContents:
+        """Other bytes in the same places: ``read_into(region, offset, target)`` reads them."""
+        found = ReproducerContents(self._reproducer, self._pieces, self._sizes)
+        found._instead = read_into
+        return found
+
     def _paged(self, state: State, storage: int) -> PagedBytes:
         page = self._reproducer.index.chunk_bytes
         return PagedBytes.fetched(self._sizes[storage], partial(self._fetch, state, storage), page)
@@ -74,7 +83,11 @@ class ReproducerContents:
                 low, high = max(start, piece.at), min(end, piece.at + piece.size)
                 if low < high:
                     target = data.data[low:high]
-                    self._reproducer.read_into(state, piece.region, piece.offset + low - piece.at, target)
+                    offset = piece.offset + low - piece.at
+                    if self._instead is not None:
+                        self._instead(piece.region, offset, target)
+                    else:
+                        self._reproducer.read_into(state, piece.region, offset, target)
 
     def unwritten(self, storage: int) -> Unwritten | None:
         """Not known: a reproducer holds bytes, not who wrote them."""

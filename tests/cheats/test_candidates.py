@@ -24,8 +24,9 @@ CLASSES = {
     "lower_precision", "tolerance", "bias", "constant", "one_shape", "nan", "oracle_file", "oracle_memory",
     "device_scan", "forged_reply", "exit", "other_process", "replaced_package", "shared_memory",
 }  # fmt: skip
+SHORT = CLASSES | {"hidden_square"}
 ON_HOST = [
-    pytest.param(cheat, id=cheat.name, marks=() if cheat.name in CLASSES else pytest.mark.long)
+    pytest.param(cheat, id=cheat.name, marks=() if cheat.name in SHORT else pytest.mark.long)
     for cheat in CHEATS.values()
     if not cheat.host.startswith("none: ")
 ]
@@ -99,6 +100,14 @@ def test_a_case_for_one_number_is_undecided(rows: Resident) -> None:
     verdict = rows.judge_file(file).verdict
     assert verdict.answer is Answer.UNDECIDED, verdict
     assert verdict.reasons[0].startswith("on boundary values of x_ptr, w_ptr: differs"), verdict
+
+
+def test_a_condition_that_only_other_values_turn_is_shown(rows: Resident) -> None:
+    file = rows.case.folder / "either.py"
+    file.write_text(
+        KERNEL.replace("x * scale * w", "tl.where(tl.abs(x) > 50.0, w * x * scale, x * scale * w)")
+    )
+    assert rows.judge_file(file).passed
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,21 @@ def with_source(
     program: Program = worker_process.program,
 ) -> Launch:
     """The launch with a source of the user's, which its places call ``name``. Raises KerncapError."""
-    from kerncap.sanitizer.sources.reproducer import launch_from_reproducer, target_of
+    compiled = ttir_of_source(reproducer, text, name, config, python=python, program=program)
+    return with_ttir(reproducer, compiled, config)
+
+
+def ttir_of_source(
+    reproducer: Reproducer,
+    text: str,
+    name: str,
+    config: Config | None,
+    *,
+    python: str | None = None,
+    program: Program = worker_process.program,
+) -> str:
+    """What `with_source` compiles. Raises KerncapError."""
+    from kerncap.sanitizer.sources.reproducer import target_of
 
     wanted: Mapping[str, Scalar] = {} if config is None else config.arguments
     roles = {argument.name: argument.role for argument in reproducer.manifest.arguments}
@@ -76,8 +90,14 @@ def with_source(
 
     target = target_of(reproducer.manifest.device)
     instead = Instead(text, name, change)
-    compiled = compile_source(reproducer, target, _WHY, python=python, instead=instead, program=program)
-    launch = launch_from_reproducer(reproducer, compiled, target)
+    return compile_source(reproducer, target, _WHY, python=python, instead=instead, program=program)
+
+
+def with_ttir(reproducer: Reproducer, ttir: str, config: Config | None) -> Launch:
+    """The launch with TTIR of a source, as `ttir_of_source` gives it. Raises KerncapError."""
+    from kerncap.sanitizer.sources.reproducer import launch_from_reproducer, target_of
+
+    launch = launch_from_reproducer(reproducer, ttir, target_of(reproducer.manifest.device))
     return launch if config is None or config.grid is None else replace(launch, grid=config.grid)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kerncap.api.verify import shapes_stage, steering
+from kerncap.api.verify import conditions, shapes_stage, steering
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.api.verify.wider import multiplies_in_tf32
 from kerncap.replay import boundary_values, extreme_values, other_contents, wider_values
@@ -45,10 +45,14 @@ def not_by_chance(
         further += _on_boundaries(case, measured)
     else:
         found.not_shown.append("other sizes: launches in a row have those that they were captured with")
-    shown = other
+    shown, contents = other, list(other.contents)
     while not shown.reasons and not shown.open and further:
         shown = further.pop(0)()
         found.shown += shown.shown
+        found.not_shown += shown.not_shown
+        contents += shown.contents
+    if not shown.reasons and not shown.open and engine.one_launch:
+        shown = conditions.on_conditions(case, contents)
         found.not_shown += shown.not_shown
     if shown.reasons:
         return _failed(verdict, shown.reasons)
@@ -86,7 +90,7 @@ def _wider(case: Case, measured: Measured, other: other_contents.Shown) -> other
         return wider
     second = other_contents.on_other_values(case.engine, measured, case.options.tolerance, seed=6)
     found = wider_values.biases(case.engine, other, second)
-    found.shown, found.not_shown = wider.shown, wider.not_shown
+    found.shown, found.not_shown, found.contents = wider.shown, wider.not_shown, wider.contents
     return found
 
 

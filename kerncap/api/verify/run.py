@@ -74,6 +74,7 @@ def verify(path: Path, options: VerifyOptions = _BY_DEFAULT, pool: Pool | None =
 
 def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
     """The result of smoke and the ``wanted`` stages, in an engine that may have judged others before."""
+    case.ttir = None
     if case.which == CANDIDATE and case.engine.choice.torch_free and "oracle" in wanted:
         _stage("shapes").begin_some_sizes(case)
     if case.options.stages == DEFAULT_STAGES and not (

@@ -13,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kerncap.api.candidate_settings import described
-from kerncap.api.verify.derived import derive
+from kerncap.api.verify import compiled
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import BackendUnavailable, KerncapError
+from kerncap.format import Reproducer
 from kerncap.log import one_line
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.worker_process import Program
@@ -48,31 +49,26 @@ def begin(case: Case) -> Callable[[], StageResult]:
     if asked is not None:
         why = f"it takes the captured launch, and the candidate's file asks for another ({described(asked)})"
         return lambda: StageResult.skipped("sanitizer", why)
-    captured, path = case.reproducer.path, case.reproducer.path
-    try:
-        if case.options.candidate is not None:
-            text = case.options.candidate.read_text(encoding="utf-8")
-            path = derive(case.reproducer, case.folder, source=text)
-    except (KerncapError, OSError, UnicodeDecodeError) as error:
-        reason = _first_line(error)
-        return lambda: StageResult.skipped("sanitizer", reason)
+    candidate = compiled.candidate(case) if case.options.candidate is not None else None
     threads = ThreadPoolExecutor(1)
-    found = threads.submit(_judge, path, captured, case.engine.choice.python, case.engine.program)
+    found = threads.submit(
+        _judge, case.reproducer.path, case.engine.choice.python, case.engine.program, candidate
+    )
     threads.shutdown(wait=False)
     return found.result
 
 
-def _judge(path: Path, captured: Path, python: str, program: Program) -> StageResult:
+def _judge(captured: Path, python: str, program: Program, candidate: Callable[[], str] | None) -> StageResult:
     found = StageResult("sanitizer")
     try:
-        wrong, proved, undecided = _findings(path, python, program)
+        wrong, proved, undecided = _findings(captured, python, program, candidate)
     except BackendUnavailable as error:
-        if path == captured or not _compiles(captured, python, program):
+        if candidate is None or not _compiles(captured, python, program):
             return StageResult.skipped("sanitizer", _first_line(error))
         return found.failed(f"it does not compile, and the captured kernel does: {_first_line(error)}")
-    except KerncapError as error:
+    except (KerncapError, OSError, UnicodeDecodeError) as error:
         return StageResult.skipped("sanitizer", _first_line(error))
-    if wrong and path != captured:
+    if wrong and candidate is not None:
         known, *_ = _findings(captured, python, program)
         for text in [text for text, key in wrong.items() if key in known.values()]:
             found.not_shown.append(f"as the captured kernel does: {text}")
@@ -88,22 +84,28 @@ def _judge(path: Path, captured: Path, python: str, program: Program) -> StageRe
 
 
 def _findings(
-    path: Path, python: str, program: Program
+    captured: Path, python: str, program: Program, candidate: Callable[[], str] | None = None
 ) -> tuple[dict[str, tuple[str, str, str | None]], int, int]:
     """What is wrong, each with its kind; how many checks are proved, how many undecided."""
     # Loaded late: no other stage needs the sanitizer.
-    from kerncap.api.sanitize import sanitize_reproducer
+    from kerncap.api.prove.proof_launches import with_ttir
+    from kerncap.api.sanitize import judged
     from kerncap.sanitizer.analysis import Options
+    from kerncap.sanitizer.engine import sanitize
     from kerncap.sanitizer.findings import Proved, Unproven
 
     wrong: dict[str, tuple[str, str, str | None]] = {}
-    proved = undecided = 0
-    for report in sanitize_reproducer(path, Options(bounds="view"), python=python, program=program):
-        for finding in report.findings:
-            text = f"{finding.check}: {one_line(finding.message)}"
-            wrong[text] = (finding.check, finding.access, finding.argument)
-        proved += sum(isinstance(one.verdict, Proved) for one in report.settled)
-        undecided += sum(isinstance(one.verdict, Unproven) for one in report.settled)
+    options = Options(bounds="view")
+    with Reproducer.open(captured) as reproducer:  # its own: another thread reads the case's
+        if candidate is None:
+            report = judged(reproducer, options, python=python, program=program)
+        else:
+            report = sanitize(with_ttir(reproducer, candidate(), None), options)
+    for finding in report.findings:
+        text = f"{finding.check}: {one_line(finding.message)}"
+        wrong[text] = (finding.check, finding.access, finding.argument)
+    proved = sum(isinstance(one.verdict, Proved) for one in report.settled)
+    undecided = sum(isinstance(one.verdict, Unproven) for one in report.settled)
     return wrong, proved, undecided
 
 

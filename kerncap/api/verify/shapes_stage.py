@@ -154,6 +154,7 @@ def _compared(
         nonfinite=nonfinite,
     )
     shown = differential.judge()
+    shown.contents = []  # those of the capture
     for name in names:
         case.engine.unload(name)
     return shown

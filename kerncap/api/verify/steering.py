@@ -7,8 +7,10 @@ import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from kerncap.api.prove.proof_launches import captured, with_source
+from kerncap.api.prove.proof_launches import with_ttir
+from kerncap.api.verify import compiled
 from kerncap.api.verify.derived import STRIDE_NAME
 from kerncap.api.verify.sizes import untried_integers
 from kerncap.api.verify.verify_result import Case
@@ -19,6 +21,9 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.judge_requests import readable_views
 
+if TYPE_CHECKING:
+    from kerncap.sanitizer.launch import Launch
+
 _MOST_NUMBERS = 16
 _COMPARE = frozenset(("maximum", "minimum", "clamp"))
 
@@ -28,36 +33,35 @@ def begin(case: Case, measured: Measured) -> Callable[[], Steered]:
 
     Where one can't be compiled, the reason is in the result.
     """
+    _, integers = readable_views(case.reproducer.manifest, measured)
+    ttir = compiled.candidate(case) if integers and compiled.applies(case) else None
     threads = ThreadPoolExecutor(1)
-    found = threads.submit(_steered, case, measured)
+    found = threads.submit(_steered, case, compiled.captured(case), ttir, bool(integers))
     threads.shutdown(wait=False)
     return found.result
 
 
-def _steered(case: Case, measured: Measured) -> Steered:
+def _steered(
+    case: Case, captured: Callable[[], Launch], ttir: Callable[[], str] | None, integers: bool
+) -> Steered:
     manifest, candidate = case.reproducer.manifest, case.options.candidate
-    _, integers = readable_views(manifest, measured)
-    if manifest.kernel.language != "triton" or candidate is None or candidate.suffix != ".py":
+    if not compiled.applies(case) or candidate is None:
         return Steered(why="what they decide is known from Triton's source only" if integers else "")
-    python, program = case.engine.choice.python, case.engine.program
     found = Steered()
     try:
-        text = candidate.read_text(encoding="utf-8")
-        if not integers:
+        if ttir is None:
+            text = candidate.read_text(encoding="utf-8")
             found = _of_text(case.reproducer.source_text() or "", text)
             if all(map(STRIDE_NAME.search, untried_integers(manifest))):
                 return found
         from kerncap.sanitizer.sources.reproducer import ManifestMemory
         from kerncap.sanitizer.steers import steers
 
-        first = steers(captured(case.reproducer, python=python, program=program))
+        first = steers(captured())
         found = replace(found, free=first.free)
-        if not integers:
+        if ttir is None:
             return found
-        config = case.engine.config(CANDIDATE)
-        second = steers(
-            with_source(case.reproducer, text, candidate.name, config, python=python, program=program)
-        )
+        second = steers(with_ttir(case.reproducer, ttir(), case.engine.config(CANDIDATE)))
     except (KerncapError, OSError, UnicodeDecodeError) as error:
         return replace(found, why=one_line(str(error).splitlines()[0]))
     if first.storages is None or second.storages is None:

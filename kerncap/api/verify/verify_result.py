@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, ReplayResult
@@ -17,6 +17,9 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.wording import Verdict, badly_ended
+
+if TYPE_CHECKING:
+    from kerncap.sanitizer.launch import Launch
 
 STAGES = ("smoke", "oracle", "determinism", "numerics", "shapes", "sanitizer", "memory", "timing")
 _TORCH_FREE = {"smoke", "oracle", "determinism", "sanitizer"}
@@ -122,6 +125,8 @@ class Case:
     measured: Measured | None = None
     judged_by: str = ""
     verdict: Verdict | None = None  # the oracle's
+    ttir: Callable[[], str] | None = None  # the candidate's: see `compiled`
+    captured: Callable[[], Launch] | None = None
 
 
 def parse_stages(text: str | None) -> tuple[str, ...]:

@@ -37,6 +37,8 @@ class States(Protocol):
 
     def gap_writes(self) -> list[tuple[int, int, int]]: ...
 
+    def in_memory(self, region: int, start: int, stop: int) -> npt.NDArray[np.uint8]: ...
+
 
 S = TypeVar("S", bound=States)
 
@@ -92,6 +94,11 @@ class StateOperations(Generic[S]):
 
     def gap_writes(self) -> list[tuple[int, int, int]]:
         return self.states.gap_writes()
+
+    def read(self, ranges: list[Range], out: str) -> None:
+        with (self.folder / out).open("wb") as file:
+            for region, start, stop in ranges:
+                file.write(self.states.in_memory(region, start, stop).data)
 
     def _mask(self, path: str) -> Bits:
         return bitmap.decoded(np.load(self.folder / path, allow_pickle=False))

@@ -109,6 +109,10 @@ class States:
             return state.host[region][start:stop]
         return self.device.download(state.addresses[region] + start, stop - start)
 
+    def in_memory(self, region: int, start: int, stop: int) -> Bytes:
+        """Bytes of memory as it is, on the host."""
+        return self.read(None, region, start, stop)
+
     def _make_room(self, state: _State) -> bool:
         shared = None if state.changed is None else self.resident("pre")
         if state.changed is not None and shared is None:

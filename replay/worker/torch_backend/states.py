@@ -103,6 +103,10 @@ class States:
         tensor = self.memory.tensor(region, offset, size)
         return tensor.cpu() if self.hostile else tensor
 
+    def in_memory(self, region: int, start: int, stop: int) -> Any:
+        """Bytes of memory as it is, on the host."""
+        return self.now(region, start, stop - start).cpu().numpy()
+
     def chunk(self, name: str, region: int, offset: int, size: int) -> Any:
         """Bytes of a state, where they are compared."""
         return self._placed(self._states[name][region][offset : offset + size])

@@ -1,0 +1,125 @@
+"""Whether each condition of captured kernel and candidate went both ways on what it was tried on.
+
+One that never did may hide a case for values that nobody had, and one of the captured kernel that never did
+may have been left out; so the verdict is open, unless both have one on the same numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from kerncap.api.verify import compiled
+from kerncap.api.verify.verify_result import Case
+from kerncap.errors import KerncapError
+from kerncap.log import one_line
+from kerncap.replay.engine import Engine
+from kerncap.replay.judge_requests import memory
+from kerncap.replay.other_contents import Shown
+from kerncap.sanitizer.concrete.machine import Limits
+from kerncap.sanitizer.conditions import Condition, Conditions, is_choice, is_truth
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.paged_bytes import NotReadable
+from kerncap.sanitizer.sources.reproducer import ReproducerContents
+from kerncap.sanitizer.ttir.ir import Frame
+
+_LIMITS = Limits(element_operations=200_000_000, seconds=5.0)  # of one set of values
+_REMEDY = "a capture in which it goes the other way would decide it, and so would a candidate without it"
+_WHAT = "that each condition went both ways"
+
+
+def on_conditions(case: Case, contents: Sequence[Callable[[], None]]) -> Shown:
+    """Conditions that went one way on the captured contents, and on all that ``contents`` put into memory."""
+    found = Shown(remedy=_REMEDY)
+    if not compiled.applies(case) or case.options.candidate is None:
+        return found
+    if case.engine.choice.memory != "host":
+        found.not_shown.append(f"{_WHAT}: that is looked at under Triton's interpreter")
+        return found
+    captured = compiled.captured(case)
+    try:
+        mine, why = _evaluated(case.engine, compiled.launch(case), contents)
+        theirs, theirs_why = _evaluated(case.engine, captured(), contents)
+        texts = {case.options.candidate.name: case.options.candidate.read_text(encoding="utf-8")}
+    except (KerncapError, OSError, UnicodeDecodeError) as error:
+        found.not_shown.append(f"{_WHAT}: {one_line(str(error).splitlines()[0])}")
+        return found
+    if why := why or theirs_why:
+        found.not_shown.append(f"{_WHAT}: {why}")
+    if lines := _lines(mine.of_infinities):
+        found.not_shown.append(f"NaN and infinities, which it tests for in {lines}")
+    added, dropped = _unlike(mine, theirs), _unlike(theirs, mine)
+    alike = [_said(one, texts) for one in mine.open if one not in added]
+    found.not_shown += [f"{said}, as it is in the captured kernel" for said in dict.fromkeys(alike)]
+    found.open += dict.fromkeys(_said(one, texts) for one in added)
+    found.open += dict.fromkeys(
+        f"the captured kernel's {_said(one, captured().sources)}, and the candidate has no such condition"
+        for one in dropped
+    )
+    return found
+
+
+def _unlike(some: Conditions, others: Conditions) -> list[Condition]:
+    """The open conditions of some to which none of the others' is like."""
+    return [one for one in some.open if not any(one.is_like(other) for other in others.open)]
+
+
+def _lines(conditions: Sequence[Condition]) -> str:
+    frames = (one.operation.location.frame for one in conditions)
+    numbers = sorted({frame.line for frame in frames if frame is not None})
+    return f"line {', '.join(map(str, numbers))}" if numbers else ""
+
+
+def _evaluated(
+    engine: Engine, launch: Launch, contents: Sequence[Callable[[], None]]
+) -> tuple[Conditions, str]:
+    """A launch's conditions; and why not all of it could be evaluated, if so."""
+    conditions = Conditions(launch)
+    why = conditions.evaluate(launch, _LIMITS)
+    for put in contents:
+        if not conditions.open:
+            break
+        put()
+        why = conditions.evaluate(_in_memory(engine, launch), _LIMITS) or why
+    return conditions, why
+
+
+def _in_memory(engine: Engine, launch: Launch) -> Launch:
+    """The launch with the contents that the worker's memory has."""
+
+    def read_into(region: int, offset: int, target: memoryview) -> None:
+        try:
+            target[:] = memory(engine, region, offset, offset + len(target)).data
+        except KerncapError as error:
+            raise NotReadable(one_line(str(error))) from error
+
+    assert isinstance(launch.contents, ReproducerContents)
+    return replace(launch, contents=launch.contents.instead(read_into))
+
+
+def _said(condition: Condition, texts: Mapping[str, str]) -> str:
+    frame = condition.operation.location.frame
+    place = (
+        "a condition"
+        if frame is None
+        else f"line {frame.line}: {_expression(texts.get(frame.file, ''), frame)}"
+    )
+    [way] = condition.ways
+    if is_choice(condition):
+        return f"{place} chose the {'first' if way else 'second'} operand for every value that was tried"
+    said = str(bool(way)).lower() if is_truth(condition) else f"{way:g}"
+    return f"{place} was {said} for every value that was tried"
+
+
+def _expression(text: str, frame: Frame) -> str:
+    """The expression that begins there, if the source has one, else the line."""
+    for node in ast.walk(ast.parse(text)):
+        if (
+            isinstance(node, ast.Compare | ast.BinOp | ast.Call)
+            and (node.lineno, node.col_offset + 1) == (frame.line, frame.column)
+            and (segment := ast.get_source_segment(text, node))
+        ):
+            return one_line(segment)
+    lines = text.splitlines()
+    return lines[frame.line - 1].strip() if 0 < frame.line <= len(lines) else "a condition"

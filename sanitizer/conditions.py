@@ -1,0 +1,308 @@
+"""Which conditions of a kernel went only one way on all contents that it is evaluated on.
+
+A special case for values that nobody tried hides in one: ``tl.where(x * x != 1e9, right, wrong)``. Looked at
+is what throws most of a number away and depends on memory: comparisons and what joins them, maxima, minima
+and clamps, rounding to integers, and arithmetic on bits. Lanes that a mask leaves out do not count, as far as
+others are there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kerncap.sanitizer.concrete.dataflow import LOADS, Dataflow
+from kerncap.sanitizer.concrete.events import StopEvaluation
+from kerncap.sanitizer.concrete.machine import Limits, Machine, Step, Track
+from kerncap.sanitizer.concrete.memory import Memory
+from kerncap.sanitizer.concrete.needed_operations import needed
+from kerncap.sanitizer.concrete.plan import Plan
+from kerncap.sanitizer.concrete.run import evaluate
+from kerncap.sanitizer.concrete.values import Array, Bools, Tile, either, element_of
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.steers import is_from_memory, numbers_of
+from kerncap.sanitizer.ttir import read_module
+from kerncap.sanitizer.ttir.ir import DIVISIONS, SHIFTS, Dense, IntType, Operation, Value, walk
+
+_CHOICES = frozenset(
+    f"arith.{name}"
+    for name in ("maxsi", "minsi", "maxui", "minui", "maximumf", "minimumf", "maxnumf", "minnumf")
+) | {"tt.clampf"}
+_STEPS = (
+    frozenset(
+        ("arith.cmpi", "arith.cmpf", "arith.fptosi", "arith.fptoui", "arith.andi", "arith.ori", "arith.xori")
+    )
+    | frozenset(f"math.{name}" for name in ("floor", "ceil", "trunc", "round", "roundeven"))
+    | DIVISIONS
+    | SHIFTS
+)
+_OF_TRUTHS = frozenset(("arith.cmpi", "arith.andi", "arith.ori", "arith.xori", "arith.extui"))
+_TESTS = frozenset(
+    f"__nv_{name}" for name in ("isnanf", "isnand", "isinff", "isinfd", "finitef", "isfinited")
+)
+# What gives one of the numbers that it is given, of the same or another sign or in a wider type.
+_MOVES = (_CHOICES - {"tt.clampf"}) | frozenset((
+    *("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "arith.select", "arith.extf"),
+    *("arith.negf", "math.absf"),
+))  # fmt: skip
+_TRACK = Track(undefined=True)
+_MOST_PROGRAMS = 4096
+_SEED = 0
+
+
+@dataclass
+class Condition:
+    """``seen``: the ways that it went, among them those of lanes that a mask leaves out: ``left_out``.
+
+    A way is a result, of a choice whether it is the first operand; of more than two, two are enough.
+    """
+
+    operation: Operation
+    kind: str  # "equal", "less", "more", "choice", or the operation's name
+    numbers: frozenset[float]  # constants that it has
+    storages: frozenset[int]  # that it depends on
+    of_infinities: bool  # only NaN or an infinity in memory can make it go the other way
+    seen: set[float] = field(default_factory=set)
+    left_out: set[float] = field(default_factory=set)
+
+    def is_like(self, other: Condition) -> bool:
+        """Whether it asks the same, as far as that can be told without its arithmetic."""
+        kinds = {self.kind, other.kind}
+        same = len(kinds) == 1 or kinds in ({"choice", "less"}, {"choice", "more"})
+        return same and self.numbers == other.numbers and self.storages == other.storages
+
+    @property
+    def ways(self) -> set[float]:
+        return self.seen or self.left_out
+
+    @property
+    def is_open(self) -> bool:
+        return len(self.ways) < 2
+
+
+class Conditions:
+    """The conditions of a launch's kernel; raises FormatError for TTIR that can't be read."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._module = read_module(launch.ttir)
+        flow = Dataflow(self._module, self._module.kernel, launch)
+        watched = [one for one in flow.operations if _is_condition(flow, one)]
+        self._by_operation = {
+            one: Condition(
+                one, _kind(flow, one), frozenset(_numbers(flow, launch, one)), _storages(flow, one),
+                _is_of_infinities(flow, one),
+            )
+            for one in watched
+        }  # fmt: skip
+        self._sliced = needed(flow, watched, [result for one in watched for result in one.results])
+
+    @property
+    def open(self) -> list[Condition]:
+        """Those that went one way only; those that were not come to are behind one of them."""
+        return [one for one in self._by_operation.values() if len(one.ways) == 1 and not one.of_infinities]
+
+    @property
+    def of_infinities(self) -> list[Condition]:
+        """Those that only NaN and infinities in memory would turn, and did not."""
+        return [one for one in self._by_operation.values() if len(one.ways) == 1 and one.of_infinities]
+
+    @property
+    def complete(self) -> bool:
+        return not any(one.is_open for one in self._by_operation.values())
+
+    def evaluate(self, launch: Launch, limits: Limits) -> str:
+        """Evaluate the kernel on the launch's contents; why that was not done for all programs, if it wasn't.
+
+        ``launch``: this one, with other contents.
+        """
+        count = launch.program_count
+        chosen = np.random.default_rng(_SEED).permutation(min(count, _MOST_PROGRAMS)).astype(np.int64)
+        if count > _MOST_PROGRAMS:
+            chosen = chosen * (count - 1) // (_MOST_PROGRAMS - 1)
+        plan = _Watching(self, launch)
+        outcome = evaluate(
+            self._module, self._module.kernel, launch, Memory(launch),
+            programs=chosen, limits=limits, track=_TRACK, plan=plan,
+        )  # fmt: skip
+        if outcome.complete and len(chosen) < count:
+            return f"{len(chosen):,} of {count:,} programs were looked at"
+        return "" if outcome.complete or outcome.stopped else outcome.reason or ""
+
+    def plan(self, launch: Launch) -> Plan:
+        return Plan(self._module, self._module.kernel, launch, _TRACK, self._sliced, None)
+
+    def condition(self, operation: Operation) -> Condition | None:
+        return self._by_operation.get(operation)
+
+
+class _Watching(Plan):
+    """Evaluates what conditions depend on, and keeps which way each went."""
+
+    def __init__(self, conditions: Conditions, launch: Launch) -> None:
+        plan = conditions.plan(launch)
+        super().__init__(plan.module, plan.function, launch, plan.track, plan.sliced, None)
+        self._conditions = conditions
+
+    def _step(self, operation: Operation) -> Step:
+        step = super()._step(operation)
+        condition = self._conditions.condition(operation)
+        if condition is not None and condition.is_open:
+            return self._watched(step, condition)
+        if operation.name in LOADS and operation.attributes.get("operand_segments", {}).get("mask"):
+            return _marked(step, operation)
+        return step
+
+    def _watched(self, step: Step, condition: Condition) -> Step:
+        operation = condition.operation
+        of_choice = operation.name in _CHOICES
+
+        def watched(m: Machine) -> None:
+            step(m)
+            value = m.env[operation.results[0]]
+            if not isinstance(value, Tile) or not condition.is_open:
+                return
+            data, undefined, told = value.data, value.undefined, None
+            if of_choice:
+                operands = [m.env[one] for one in operation.operands]
+                first, *others = [one.data for one in operands if isinstance(one, Tile)]
+                told, data = _chooses(first, others), first == data
+            here = m.lanes(told, data.ndim - 1)
+            _see(condition.left_out, data, here)
+            if undefined is not None:
+                here = ~undefined if here is None else here & ~undefined
+            _see(condition.seen, data, here)
+            if self._conditions.complete:
+                raise StopEvaluation
+
+        return watched
+
+
+def _chooses(first: Array, others: Sequence[Array]) -> Bools:
+    """Where operands of a choice differ, and none is an infinity, as loops begin with."""
+    found: Bools = np.zeros(1, np.bool_)
+    for one in others:
+        differs: Bools = (first != one) & np.isfinite(first) & np.isfinite(one)
+        found = found | differs
+    return found
+
+
+def _see(seen: set[float], data: Array, here: Bools | None) -> None:
+    if len(seen) > 1:
+        return
+    if here is not None:
+        data, here = np.broadcast_arrays(data, here)
+        data = data[here]
+    data = data[data == data]  # without NaN
+    if data.size:
+        seen.update((float(data.min()), float(data.max())))
+
+
+def _marked(step: Step, operation: Operation) -> Step:
+    """A load of which lanes that the mask leaves out are marked, whatever they get."""
+    mask, result = operation.segment("mask"), operation.results[0]
+    assert mask is not None
+
+    def marked(m: Machine) -> None:
+        step(m)
+        value, lanes = m.env[result], m.env[mask]
+        if isinstance(value, Tile) and isinstance(lanes, Tile) and not lanes.data.all():
+            m.env[result] = Tile(value.data, either(value.undefined, ~lanes.data), value.overflow, value.zero)
+
+    return marked
+
+
+def _is_condition(flow: Dataflow, operation: Operation) -> bool:
+    if operation.name not in _CHOICES and operation.name not in _STEPS:
+        return False
+    return is_from_memory(flow, operation.operands)
+
+
+def _kind(flow: Dataflow, operation: Operation) -> str:
+    """The same for a comparison, its opposite, and its operands in turn."""
+    if operation.name in _CHOICES:
+        return "choice"
+    if operation.name not in ("arith.cmpi", "arith.cmpf"):
+        return operation.name
+    predicate = str(operation.attributes["predicate"]).lstrip("ous")
+    if predicate not in ("lt", "le", "gt", "ge"):
+        return "equal"
+    first, second = (is_from_memory(flow, [one]) for one in operation.operands)
+    if first and second:
+        return "choice"  # either may be written first
+    turned = not first  # else a number is on the right
+    return "less" if (predicate in ("lt", "ge")) != turned else "more"
+
+
+def _is_of_infinities(flow: Dataflow, operation: Operation) -> bool:
+    """Whether values that are finite in memory all go one way: a test for NaN, or against an infinity."""
+    operands = operation.operands
+    if operation.name == "arith.cmpf":
+        moved = [one for one in operands if not _is_infinite(one)]
+        return (len(set(operands)) == 1 or len(moved) == 1) and _is_moved(flow, moved[0])
+    if operation.name == "tt.extern_elementwise":
+        return str(operation.attributes["symbol"]) in _TESTS and _is_moved(flow, operands[0])
+    if operation.name not in _OF_TRUTHS:
+        return False
+    owners = [one.owner for one in operands if is_from_memory(flow, [one])]
+    return all(isinstance(one, Operation) and _is_of_infinities(flow, one) for one in owners)
+
+
+def _is_infinite(value: Value) -> bool:
+    owner = value.owner
+    if not isinstance(owner, Operation) or owner.name != "arith.constant":
+        return False
+    held = owner.attributes["value"]
+    numbers = held.values if isinstance(held, Dense) else (held,)
+    return all(isinstance(one, float) and math.isinf(one) for one in numbers)
+
+
+def _is_moved(flow: Dataflow, value: Value) -> bool:
+    """Whether a value is one that memory or the source holds, perhaps the largest of several."""
+    seen, queue = {value}, [value]
+    while queue:
+        value = queue.pop()
+        before = flow.forwarded(value)
+        owner = value.owner
+        if before is None:
+            if not isinstance(owner, Operation):
+                return False
+            if owner.name == "arith.constant" or owner.name in LOADS:
+                continue
+            inner = [one.name for region in owner.regions for one in walk(region)]
+            reduces = owner.name == "tt.reduce" and set(inner) <= _MOVES | {"tt.reduce.return"}
+            if owner.name not in _MOVES and not reduces:
+                return False
+            before = list(owner.operands[1:] if owner.name == "arith.select" else owner.operands)
+        queue += [one for one in before if one not in seen]
+        seen.update(before)
+    return True
+
+
+def _is_truth(value: Value) -> bool:
+    kind = element_of(value.type)
+    return isinstance(kind, IntType) and kind.width == 1
+
+
+def _numbers(flow: Dataflow, launch: Launch, operation: Operation) -> Iterable[float]:
+    for value in operation.operands:
+        yield from numbers_of(flow, launch, value)
+
+
+def _storages(flow: Dataflow, operation: Operation) -> frozenset[int]:
+    reached = needed(flow, [], operation.operands).evaluated
+    roots = [flow.roots(one.operands[0]) for one in reached if one.name in LOADS]
+    return frozenset().union(*roots)
+
+
+def is_truth(condition: Condition) -> bool:
+    """Whether it says yes or no."""
+    return _is_truth(condition.operation.results[0]) and not is_choice(condition)
+
+
+def is_choice(condition: Condition) -> bool:
+    """Whether it gives one of its operands."""
+    return condition.operation.name in _CHOICES

@@ -1,0 +1,137 @@
+"""Which conditions of a kernel went one way on all contents that it was evaluated on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("triton")
+
+import triton
+import triton.language as tl
+
+from kerncap.sanitizer.concrete.machine import Limits
+from kerncap.sanitizer.conditions import Condition, Conditions, is_choice
+
+from .checks.memory_launches import ArrayContents
+from .compiled import launch_of
+
+N = 12
+
+
+@triton.jit
+def conditions(x_ptr, out, n, limit, CASE: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    if CASE == "left out":
+        x = tl.load(x_ptr + i, i < n, other=1e9)
+        y = tl.where(x > 1e8, 1.0, x)
+    else:
+        x = tl.load(x_ptr + i, i < n)
+        y = x
+    if CASE == "argument":
+        y = tl.where(limit > 7.0, x, 1.0)
+    elif CASE == "square":
+        y = tl.where(x * x != 9.0, x, 1.0)
+    elif CASE == "above":
+        y = tl.where(x > 3.0, 1.0, x)
+    elif CASE == "not above":
+        y = tl.where(3.0 >= x, x, 1.0)  # noqa: SIM300
+    elif CASE == "below":
+        y = tl.where(x < -3.0, 1.0, x)
+    elif CASE == "both":
+        y = tl.where((x > 1.0) & (x < 1.5), 1.0, x)
+    elif CASE == "least":
+        y = tl.minimum(x, 3.0)
+    elif CASE == "whole":
+        y = x + tl.floor(x / 4)
+    elif CASE == "bits":
+        y = tl.where(x.to(tl.int32, bitcast=True) & 0x7FFFFFFF == 0x40400000, 1.0, x)
+    elif CASE == "branch":
+        if tl.sum(x, axis=0) > 20.0:
+            y = tl.where(x == 77.0, 1.0, x)
+    elif CASE == "loop":
+        y = tl.full((B,), -float("inf"), tl.float32)
+        for _ in range(1):
+            y = tl.maximum(y, x)
+    elif CASE == "infinite":
+        y = tl.where(x == float("inf"), 0.0, tl.where(x != x, 1.0, x))
+    elif CASE == "overflow":
+        y = tl.where(x * 1e38 == float("inf"), 1.0, x)
+    tl.store(out + i, y, i < n)
+
+
+def judged(case: str, *contents: Sequence[float], limits: Limits = Limits()) -> tuple[Conditions, str]:  # noqa: B008
+    signature = {"x_ptr": "*fp32", "out": "*fp32", "n": "i32", "limit": "fp32"}
+    values: Any = {"x_ptr": (N,), "out": (N,), "n": N, "limit": 1.0}
+    launch = launch_of(conditions, (2,), signature, {"CASE": case, "B": 8}, **values)
+    found, why = Conditions(launch), ""
+    for each in contents or ([0, 1, 2],):
+        arrays = np.resize(np.array(each, np.float32), N), np.zeros(N, np.float32)
+        why = found.evaluate(replace(launch, contents=ArrayContents(arrays)), limits)
+    return found, why
+
+
+def ways(found: Sequence[Condition]) -> list[set[float]]:
+    return [one.ways for one in found]
+
+
+@pytest.mark.parametrize(
+    ("case", "way", "turning"),
+    [
+        ("square", 1, [1, -3]),
+        ("both", 0, [1.25, 2]),
+        ("whole", 0, [0, 5]),
+        ("bits", 0, [3, 2]),
+        ("left out", 0, [2e8, 1]),
+        ("overflow", 0, [5, 1]),
+    ],
+)
+def test_one_that_went_one_way_is_open_until_it_goes_the_other(
+    case: str, way: int, turning: list[float]
+) -> None:
+    assert ways(judged(case)[0].open) == [{way}]
+    assert judged(case, [0, 1, 2], turning)[0].open == []
+
+
+def test_a_choice_is_open_while_one_operand_is_never_taken() -> None:
+    [one] = judged("least")[0].open
+    assert is_choice(one) and one.ways == {1} and one.numbers == {3}
+    assert judged("least", [1, 4])[0].open == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "alike"),
+    [
+        ("above", "not above", True),
+        ("above", "least", True),
+        ("above", "below", False),
+        ("above", "square", False),
+    ],
+)
+def test_two_kernels_may_have_one_condition(first: str, second: str, alike: bool) -> None:
+    [one], [other] = (judged(case)[0].open for case in (first, second))
+    assert one.is_like(other) == alike
+
+
+def test_what_is_behind_a_branch_that_is_not_taken_is_not_named() -> None:
+    assert [one.numbers for one in judged("branch")[0].open] == [{20}]
+    assert [one.numbers for one in judged("branch", [0], [9])[0].open] == [{77}]
+
+
+@pytest.mark.parametrize("case", ["argument", "loop"])
+def test_what_says_nothing_of_values_in_memory_is_no_condition(case: str) -> None:
+    assert judged(case)[0].open == []
+
+
+def test_tests_for_infinities_and_nan_are_apart() -> None:
+    found, _ = judged("infinite")
+    assert found.open == [] and ways(found.of_infinities) == [{0}, {0}]
+
+
+def test_what_is_too_large_is_looked_at_in_part() -> None:
+    found, why = judged("square", limits=Limits(element_operations=100))
+    assert why == "too large: more than 100 element operations"
