@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kerncap import env, failure, log, scratch
-from kerncap.capture import armed, languages, listed, lost_records, reasons, trace_file
+from kerncap.capture import armed, languages, listed, lost_records, reasons, timeline, trace_file
 from kerncap.capture.collect import Collector, collect_left_behind
 from kerncap.capture.join_range import join_ranges
 from kerncap.capture.options import CaptureOptions, Run
@@ -155,6 +155,8 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
         result.traced = trace_file.processes_of(logs, hooked, running)
     elif run.list_only:
         _add_rows(result, collector)
+        if run.timeline:
+            result.timeline = timeline.collect(collector.processes.values())
     narrower = [sealed for sealed in result.captured if sealed.closure_mode != options.keep.memory]
     if run.memory_was_asked and narrower:
         result.notes.append(

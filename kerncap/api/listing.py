@@ -18,9 +18,11 @@ def list_kernels(
     *,
     backend: Literal["auto", "cuda", "hip", "triton"] = "auto",
     environment: Mapping[str, str] | None = None,
+    timeline: bool = False,
 ) -> CaptureResult:
     """The kernels that ``command`` launches: counts and times in ``kernels``, their launches in its rows.
 
+    ``timeline``: also when each launch, copy and range ran, in ``timeline`` of the result.
     `kerncap.report.listing_json.listing_document` makes the document of ``kerncap list --json`` of it.
     Raises CaptureError if no session can be made; a program that fails is a result.
     """
@@ -32,6 +34,7 @@ def list_kernels(
                     output=Path(folder),
                     backend=backend,
                     list_only=True,
+                    timeline=timeline,
                     self_check=False,
                     stdout_to_stderr=stdout_to_stderr,
                     environment=dict(environment) if environment is not None else None,

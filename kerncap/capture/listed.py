@@ -82,7 +82,7 @@ def collect(processes: Iterable[ProcessLog], end_ns: int) -> Listing:
     rows: dict[str, list[Row]] = {}
     stacks: dict[str, tuple[Frame, ...]] = {}
     for log in logs:
-        hooked = _Hooked([other for other in logs if other.pid == log.pid and not other.is_native])
+        hooked = Hooked.of(log, logs)
         measured = {
             kernel for other in logs if other.pid == log.pid and other.is_native for kernel in _timed(other)
         }
@@ -90,7 +90,9 @@ def collect(processes: Iterable[ProcessLog], end_ns: int) -> Listing:
             found = [(name, record) for record in _rows_of(counts)]
             if log.is_native:
                 found = [
-                    one for one in (hooked.owner(name, record) for _, record in found) if one is not None
+                    (owner[0], msgspec.structs.replace(record, config=owner[1]))
+                    for _, record in found
+                    if (owner := hooked.owner(name, record.config)) is not None
                 ]
             elif not counts.rows and (measured & hooked.names_of(name)):
                 found = []  # the shim has them
@@ -123,8 +125,12 @@ def _rows_of(counts: KernelCounts) -> tuple[RowRecord, ...]:
     return (RowRecord(launches=counts.launches, time_ns=counts.time_ns, timed=timed, rest=True),)
 
 
-class _Hooked:
+class Hooked:
     """The Triton kernels of a process's hook, to which rows of its shim belong."""
+
+    @classmethod
+    def of(cls, log: ProcessLog, logs: Iterable[ProcessLog]) -> Hooked:
+        return cls([other for other in logs if other.pid == log.pid and not other.is_native])
 
     def __init__(self, hooks: list[ProcessLog]) -> None:
         self._short = {name: seen.kernel for hook in hooks for name, seen in hook.seen.items()}
@@ -143,18 +149,18 @@ class _Hooked:
         """What a shim calls this kernel of the hook's."""
         return {self._short[name]} if name in self._short else set()
 
-    def owner(self, name: str, row: RowRecord) -> tuple[str, RowRecord] | None:
-        """Whose row it is, with the configuration alone in ``config``; None where the hook has counted it."""
-        told, tab, config = (row.config or "").partition("\t")
+    def owner(self, name: str, config: str | None) -> tuple[str, str | None] | None:
+        """Whose a launch is, and the configuration alone; None where the hook has counted it."""
+        told, tab, own = (config or "").partition("\t")
         if tab:
-            row = msgspec.structs.replace(row, config=config or None)
+            config = own or None
             if told in self._short:
-                return told, row
+                return told, config
         # A launch that the hook did not announce: an autotuner's own, or one of a graph.
         named = self._by_name.get(name, [])
         if any(each in self._own for each in named):
             return None  # a shim that takes no announcements: the hook measures itself
-        return (named[0] if len(named) == 1 else name), row
+        return (named[0] if len(named) == 1 else name), config
 
 
 def _spans(logs: Iterable[ProcessLog], end_ns: int) -> tuple[Span, ...]:

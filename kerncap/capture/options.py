@@ -192,6 +192,7 @@ class Run:
     list_only: bool = False
     trace: bool = False  # with list_only: the memory of Triton launches is hashed, in CaptureResult.traced
     trace_native: bool = False  # with trace: that of launches that the CUDA shim sees, too
+    timeline: bool = False  # with list_only: when launches, copies and ranges ran, in CaptureResult.timeline
     dormant: bool = False  # nothing is selected until `kerncap arm`
     source_dirs: tuple[Path, ...] = ()  # where sources of CUDA and HIP kernels are looked for too
     memory_was_asked: bool = False  # then it is said that the hook alone gives less

@@ -12,6 +12,7 @@ from kerncap.capture.options import DEFAULT_OUTPUT, CaptureOptions
 from kerncap.capture.payloads import Frame, KernelCounts, LastRecord, SeenRecord
 from kerncap.capture.seal import SealedLaunch
 from kerncap.capture.target import TargetResult
+from kerncap.capture.timeline import Timeline
 from kerncap.capture.trace_file import TracedProcess
 
 
@@ -71,6 +72,7 @@ class CaptureResult:
     target_python: str | None = None  # the interpreter of the first hooked process
     kept_session: Path | None = None
     listing: Listing = field(default_factory=Listing)  # with list_only
+    timeline: Timeline | None = None  # with timeline
     traced: tuple[TracedProcess, ...] = ()  # with trace
     wall_ns: int = 0  # of the target, from its start to its end
     is_left_behind: bool = False  # sealed later, by `kerncap seal`

@@ -316,6 +316,28 @@ class TracedRecord(Struct, frozen=True):
             raise ValueError("a view of a region that does not exist")
 
 
+class TimedThing(Struct, frozen=True):
+    """What happens again and again: launches of a kernel that are alike, copies on a stream, a range."""
+
+    kind: contract.Timed
+    name: schema.LongName
+    config: schema.LongName | None = None
+    stream: schema.Name | None = None
+    device: schema.Index | None = None
+    thread: Count | None = None
+    graph: schema.Index | None = None
+    grid: tuple[schema.Index, schema.Index, schema.Index] | None = None
+    block: tuple[schema.Index, schema.Index, schema.Index] | None = None
+
+
+class TimelineRecord(Struct, frozen=True):
+    """What ran since the record before; ``events`` are thing, start and length in ns, bytes."""
+
+    things: Annotated[tuple[TimedThing, ...], Meta(max_length=1 << 15)] = ()
+    events: Annotated[tuple[tuple[Count, Count, Count, Count], ...], Meta(max_length=1 << 19)] = ()
+    lost: Count = 0
+
+
 class EndRecord(Struct, frozen=True):
     time_ns: Count = 0
 

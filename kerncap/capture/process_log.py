@@ -21,6 +21,7 @@ from kerncap.format.records import Record, RecordKind
 FOLDER = re.compile(r"^([0-9]{1,10})-([0-9]{1,6})$")
 # O_NOFOLLOW and O_NONBLOCK: a link or a FIFO in a hostile session must not lead or hang us.
 _OPEN_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+MAX_THINGS, MAX_TIMED = 1 << 15, 1 << 18  # of one process, as the shims have them
 MAX_COMPLAINTS = 20  # of one process; a target that writes nonsense must not flood the terminal
 
 
@@ -53,6 +54,9 @@ class ProcessLog:
     pending: dict[int, PendingLaunch] = field(default_factory=dict)
     annotations: dict[int, Annotation] = field(default_factory=dict)
     traced: list[payloads.TracedRecord] = field(default_factory=list)
+    things: list[payloads.TimedThing] = field(default_factory=list)
+    timed: list[tuple[int, int, int, int]] = field(default_factory=list)  # thing, start, length, bytes
+    untimed: int = 0  # events that found no room there
     last: payloads.LastRecord | None = None
     progress: payloads.ProgressRecord | None = None  # the newest that nobody has shown yet
     ended: bool = False
@@ -208,8 +212,17 @@ class ProcessLog:
             self.last = self.last or payloads.convert(payload, payloads.LastRecord, "LAST")
         elif kind is RecordKind.TRACED:
             self.traced.append(payloads.convert(payload, payloads.TracedRecord, "TRACED"))
+        elif kind is RecordKind.TIMELINE:
+            self._take_timeline(payloads.convert(payload, payloads.TimelineRecord, "TIMELINE"))
         elif kind is RecordKind.PROGRESS:
             self.progress = payloads.convert(payload, payloads.ProgressRecord, "PROGRESS")
+
+    def _take_timeline(self, said: payloads.TimelineRecord) -> None:
+        self.things += said.things[: MAX_THINGS - len(self.things)]
+        events = [event for event in said.events if event[0] < len(self.things)]
+        events = events[: MAX_TIMED - len(self.timed)]
+        self.timed += events
+        self.untimed += said.lost + len(said.events) - len(events)
 
     def _refuse(self, record: Record, error: CaptureError) -> None:
         self.complain(f"{record.kind.name} record that can't be used: {error}")

@@ -61,6 +61,7 @@ class SessionFile:
     list_only: bool = default.list_only
     trace: bool = default.trace
     trace_native: bool = default.trace_native
+    timeline: bool = default.timeline
     dormant: bool = default.dormant
     generation: int = default.generation
     limit_kernels: int = default.limit_kernels
@@ -81,6 +82,7 @@ class SessionFile:
             list_only=options.run.list_only,
             trace=options.run.trace,
             trace_native=options.run.trace_native,
+            timeline=options.run.timeline,
             dormant=options.run.dormant,
         )
 

@@ -10,6 +10,7 @@ import click
 
 from kerncap.cli.number_types import COUNT_OR_NONE
 from kerncap.cli.paths import OUTPUT_FILE
+from kerncap.errors import UsageError
 
 TOP = 20
 
@@ -35,6 +36,10 @@ TOP = 20
     "--save", metavar="FILE.json", type=OUTPUT_FILE,
     help="Also write the document of --json to a file.",
 )  # fmt: skip
+@click.option(
+    "--timeline", metavar="FILE.json", type=OUTPUT_FILE,
+    help="Also write when each launch, copy and range ran, as a trace for Perfetto or chrome://tracing.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 @click.argument("command", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
@@ -44,6 +49,7 @@ def command(
     top: int | None,
     backend: Any,
     save: Path | None,
+    timeline: Path | None,
     as_json: bool,
     command: tuple[str, ...],
 ) -> int:
@@ -53,26 +59,40 @@ def command(
     it took half as long, and the command that captures it. The program's output and exit status are
     passed through; the table goes to stderr.
     """
-    from kerncap import log, whole_files
+    from kerncap import log
     from kerncap.api.listing import list_kernels
-    from kerncap.errors import UsageError
     from kerncap.report.listing_json import listing_document
     from kerncap.report.listing_text import render_listing
+    from kerncap.report.timeline_trace import timeline_line, trace_text
 
-    if save is not None and not save.absolute().parent.is_dir():
-        raise UsageError(f"--save {save}: no folder {save.parent}; make it, or name another place")
-    result = list_kernels(command, stdout_to_stderr=as_json, backend=backend)
-    not_saved = None
+    for option, file in (("--save", save), ("--timeline", timeline)):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise UsageError(f"{option} {file}: no folder {file.parent}; make it, or name another place")
+    result = list_kernels(command, stdout_to_stderr=as_json, backend=backend, timeline=timeline is not None)
+    not_written = []
+    if timeline is not None and result.timeline is not None:
+        names = {kernel.qualified_name: kernel.name for kernel in result.kernels}
+        not_written += _write("--timeline", timeline, trace_text(result.timeline, names))
     if save is not None:
-        text = json.dumps(listing_document(result, by), indent=2)
-        try:
-            whole_files.write(save, text + "\n")
-        except UsageError as error:
-            not_saved = error
+        text = json.dumps(listing_document(result, by, timeline_path=timeline), indent=2)
+        not_written += _write("--save", save, text + "\n")
     if as_json:
-        click.echo(json.dumps(listing_document(result, by, top or 0), indent=2))
+        click.echo(json.dumps(listing_document(result, by, top or 0, timeline), indent=2))
     else:
         log.block(render_listing(result, by, stacks, TOP if top is None else top, full_names))
-    if not_saved is not None:  # said last: the program has run, and its listing must not be lost with it
-        raise UsageError(f"--save {not_saved}") from not_saved
+    if not_written:  # said last: the program has run, and its listing must not be lost with it
+        raise not_written[0]
+    if timeline is not None and result.timeline is not None:
+        log.line(timeline_line(result.timeline, timeline))
     return result.exit_status
+
+
+def _write(option: str, path: Path, text: str) -> list[UsageError]:
+    """What kept it from being written, if anything did."""
+    from kerncap import whole_files
+
+    try:
+        whole_files.write(path, text)
+    except UsageError as error:
+        return [UsageError(f"{option} {error}")]
+    return []

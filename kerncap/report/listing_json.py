@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from kerncap.capture.outcome import CaptureResult
+from kerncap.capture.timeline import Timeline
+from kerncap.format.contract import word
 from kerncap.report.capture_text import capture_command, chooses_only, kernel_document
 from kerncap.report.listing_data import Gain, Listed, figures
 from kerncap.report.listing_groups import By, group_documents, groups, times_document
 
 
-def listing_document(result: CaptureResult, by: By | None = None, top: int = 0) -> dict[str, Any]:
-    """Kernels by time, whole names, every row; ``top`` 0 is all of them."""
+def listing_document(
+    result: CaptureResult, by: By | None = None, top: int = 0, timeline_path: Path | None = None
+) -> dict[str, Any]:
+    """Kernels by time, whole names, every row; ``top`` 0: all. ``timeline_path``: where the trace is."""
     found = figures(result)
     shown = found.kernels[: top or None]
     return {
@@ -28,12 +33,25 @@ def listing_document(result: CaptureResult, by: By | None = None, top: int = 0) 
             {"pid": clock.pid, "clock": clock.name, "reason": clock.reason} for clock in result.listing.clocks
         ],
         "process_count": len(result.listing.spans),
+        "timeline": _timeline(result.timeline, timeline_path),
         "notes": result.notes,
         "failed": result.failed,
         "reason": result.reason,
         "target_status": result.target.status,
         "launches": result.launches,
         "overhead_ns": result.overhead_ns,
+    }
+
+
+def _timeline(timeline: Timeline | None, path: Path | None) -> dict[str, Any] | None:
+    if timeline is None or path is None:
+        return None
+    return {
+        "path": str(path),
+        "launches": timeline.count(word.timed.launch),
+        "copies": timeline.count(word.timed.copy, word.timed.fill),
+        "ranges": timeline.count(word.timed.range),
+        "lost": timeline.lost,
     }
 
 

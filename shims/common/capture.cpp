@@ -107,9 +107,11 @@ int timed(Engine& engine, const Launch& launch, Call call, void* context) noexce
   }
   if (!marked) return status;
   device()->mark_end(launch);
-  RowNumber row = 0;
-  uint64_t time_ns = 0;
-  while (device()->next_time(&row, &time_ns)) engine.selection.rows().add_time(row, time_ns);
+  try {
+    engine.take_times();
+  } catch (const std::bad_alloc&) {
+    // Some are not told.
+  }
   return status;
 }
 
@@ -126,6 +128,10 @@ bool lists_only() noexcept {
 
 void profiler_comes() noexcept {
   if (lists_only()) device()->leave_profiler();
+}
+
+void memory_comes() noexcept {
+  if (!gate::Own::active() && lists_only() && timeline::is_on()) device()->start_profiler();
 }
 
 bool may_be_armed() noexcept {

@@ -38,6 +38,8 @@ using Call = int (*)(void* context) noexcept;
 
 // The target begins to use the vendor's profiler itself.
 void profiler_comes() noexcept;
+// The target has allocated: a timeline has the copies before the first launch, too.
+void memory_comes() noexcept;
 
 // --list: launches are counted and timed, none is captured.
 bool lists_only() noexcept;

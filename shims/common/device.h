@@ -180,9 +180,11 @@ class Device {
     return 0;
   }
   // The rows whose marks were passed, with their time; false when there is none yet.
-  virtual bool next_time(RowNumber* row, uint64_t* time_ns) noexcept = 0;
+  virtual bool next_time(RowNumber* row, Span* span) noexcept = 0;
   // Before counts are written: what a profiler has collected goes into the rows.
   virtual void collect_times(bool is_last) noexcept { (void)is_last; }
+  // Starts the vendor's profiler, which the first launch does otherwise.
+  virtual void start_profiler() noexcept {}
   // The target begins to use the vendor's profiler itself: it is left to it from now on.
   virtual void leave_profiler() noexcept {}
   // What measures: "cupti", "events", "hsa"; and why it is no better one, if anything.

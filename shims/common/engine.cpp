@@ -18,6 +18,7 @@
 #include "common/quiet_signals.h"
 #include "common/socket.h"
 #include "common/text.h"
+#include "common/timeline.h"
 #include "common/writer_pool.h"
 
 namespace kerncap {
@@ -79,6 +80,7 @@ Engine* make_engine() noexcept {
     conf.trace_native = conf.trace_native && std::strcmp(shim_name(), word::shim::cuda) == 0;
     if (conf.trace_native) conf.list_only = conf.by_default = false;
     capture::leave_mark(shim_name());
+    if (conf.timeline) timeline::turn_on();
     auto* made = new Engine(std::move(conf));
     capture::pass_below.store(made->selection.pass_below());
     capture::counts_due_ns.store(coarse_ns() + counts_every_ns);
@@ -253,13 +255,25 @@ void Engine::write_counts(bool is_last) {
   std::string clock_reason;
   const char* clock = word::clock::host;
   if (conf().list_only) {
-    RowNumber row = 0;
-    uint64_t time_ns = 0;
-    while (device()->next_time(&row, &time_ns)) selection.rows().add_time(row, time_ns);
+    take_times();
     device()->collect_times(is_last);
     clock = device()->clock(&clock_reason);
+    if (is_last) ranges::close_all();
+    write_timeline();
   }
   session.write(KERNCAP_RECORD_COUNTS, selection.counts(overhead_ns.load(), clock, clock_reason));
+}
+
+void Engine::take_times() {
+  RowNumber row = 0;
+  Span span;
+  while (device()->next_time(&row, &span)) selection.rows().add_time(row, span);
+  if (timeline::is_due()) write_timeline();
+}
+
+void Engine::write_timeline() {
+  json::Writer json;
+  if (timeline::write(json)) session.write(KERNCAP_RECORD_TIMELINE, json);
 }
 
 void Engine::count_when_due() {
@@ -489,6 +503,7 @@ void Engine::reset_after_fork() {
   new (&last_) std::mutex;
   session.reset_after_fork();
   selection.reset_after_fork();
+  timeline::reset_after_fork();
   memfds.reset_after_fork();
   for (auto& entry : facts_) const_cast<Image*>(entry.first)->stored.store(nullptr);
   facts_.clear();

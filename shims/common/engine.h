@@ -81,6 +81,9 @@ class Engine {
   void meet(Kernel& kernel);
   void write_counts(bool is_last = false);
   void count_when_due();
+  // With list_only: times that the device knows by now go into the rows.
+  void take_times();
+  void write_timeline();
   // `kerncap arm`: takes the selection of a generation that is new. Called when the page has changed.
   void see_generation(const Kernel* launching);
   // --range: whether launches in these ranges are wanted; asked once for each text.

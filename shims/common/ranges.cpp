@@ -1,10 +1,16 @@
 #include "common/ranges.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <new>
 #include <unordered_map>
+
+#include "common/clock.h"
+#include "common/timeline.h"
 
 namespace kerncap::ranges {
 namespace {
@@ -13,13 +19,24 @@ constexpr size_t max_name_bytes = 256, max_names = 16384, max_paths = 16384, max
 
 using Name = uint32_t;
 
+struct Open {
+  const void* domain;
+  Name name;
+  uint64_t serial;
+  uint64_t start_ns;  // 0: nobody asks
+};
+
+uint64_t start_ns() noexcept {
+  return timeline::is_on() ? now_ns() : 0;
+}
+
 struct Table {
   std::mutex mutex;
   std::unordered_map<std::string, Name> names;
   std::vector<const std::string*> texts;  // by name
   std::map<std::vector<Name>, Path> paths;
-  std::vector<const std::vector<Name>*> members;          // by path
-  std::vector<std::pair<uint64_t, Name>> process_ranges;  // in the order in which they were started
+  std::vector<const std::vector<Name>*> members;  // by path
+  std::vector<Open> process_ranges;               // in the order in which they were started
 
   Table() { members.push_back(&paths.emplace(std::vector<Name>(), 0).first->first); }
 };
@@ -32,14 +49,8 @@ Table& table() {
 std::atomic<bool> used{false}, told{false};
 std::atomic<uint64_t> process_changes{0}, serials{0};
 
-struct Entry {
-  const void* domain;
-  Name name;
-  uint64_t serial;
-};
-
 struct Thread {
-  std::vector<Entry> stack;
+  std::vector<Open> stack;
   size_t too_deep = 0;  // pushed beyond what is kept
   bool changed = true;
   uint64_t process_seen = 0;
@@ -87,8 +98,21 @@ Path path_of(Table& all, std::vector<Name> names) {
 
 int depth_in(const Thread& thread, const void* domain) {
   int depth = static_cast<int>(thread.too_deep);
-  for (const Entry& entry : thread.stack) depth += entry.domain == domain ? 1 : 0;
+  for (const Open& entry : thread.stack) depth += entry.domain == domain ? 1 : 0;
   return depth;
+}
+
+void has_closed(const Open& range, bool is_a_threads) noexcept try {
+  if (range.start_ns == 0) return;
+  timeline::Thing thing{word::timed::range, {}, {}, {}};
+  {
+    std::lock_guard<std::mutex> lock(table().mutex);
+    thing.name = *table().texts[range.name];
+  }
+  if (is_a_threads) thing.thread = ::syscall(SYS_gettid);
+  timeline::add(timeline::meet(thing), {range.start_ns, now_ns()});
+} catch (const std::bad_alloc&) {
+  // The timeline lacks it.
 }
 
 }  // namespace
@@ -107,7 +131,7 @@ int push(const void* domain, std::string_view name) noexcept try {
     std::lock_guard<std::mutex> lock(all.mutex);
     number = name_of(all, name);
   }
-  here.stack.push_back({domain, number, ++serials});
+  here.stack.push_back({domain, number, ++serials, start_ns()});
   here.changed = true;
   return depth;
 } catch (const std::bad_alloc&) {
@@ -120,9 +144,10 @@ int pop(const void* domain) noexcept {
     --mine->too_deep;
     return depth_in(*mine, domain);
   }
-  std::vector<Entry>& stack = mine->stack;
+  std::vector<Open>& stack = mine->stack;
   for (size_t i = stack.size(); i-- > 0;) {
     if (stack[i].domain != domain) continue;
+    has_closed(stack[i], true);
     stack.erase(stack.begin() + static_cast<ptrdiff_t>(i));
     mine->changed = true;
     return depth_in(*mine, domain);
@@ -134,7 +159,8 @@ uint64_t start(std::string_view name) noexcept try {
   Table& all = table();
   std::lock_guard<std::mutex> lock(all.mutex);
   uint64_t number = ++serials;
-  if (all.process_ranges.size() < max_depth) all.process_ranges.emplace_back(number, name_of(all, name));
+  if (all.process_ranges.size() < max_depth)
+    all.process_ranges.push_back({nullptr, name_of(all, name), number, start_ns()});
   process_changes.fetch_add(1, std::memory_order_release);
   used.store(true, std::memory_order_relaxed);
   return number;
@@ -145,13 +171,32 @@ uint64_t start(std::string_view name) noexcept try {
 void end(uint64_t range) noexcept {
   if (!used.load(std::memory_order_relaxed)) return;
   Table& all = table();
-  std::lock_guard<std::mutex> lock(all.mutex);
-  for (size_t i = 0; i < all.process_ranges.size(); ++i) {
-    if (all.process_ranges[i].first != range) continue;
-    all.process_ranges.erase(all.process_ranges.begin() + static_cast<ptrdiff_t>(i));
-    process_changes.fetch_add(1, std::memory_order_release);
-    return;
+  Open closed{};
+  {
+    std::lock_guard<std::mutex> lock(all.mutex);
+    for (size_t i = 0; i < all.process_ranges.size(); ++i) {
+      if (all.process_ranges[i].serial != range) continue;
+      closed = all.process_ranges[i];
+      all.process_ranges.erase(all.process_ranges.begin() + static_cast<ptrdiff_t>(i));
+      process_changes.fetch_add(1, std::memory_order_release);
+      break;
+    }
   }
+  has_closed(closed, false);
+}
+
+void close_all() noexcept try {
+  if (!timeline::is_on()) return;
+  for (; mine != nullptr && !mine->stack.empty(); mine->stack.pop_back())
+    has_closed(mine->stack.back(), true);
+  std::vector<Open> left;
+  {
+    std::lock_guard<std::mutex> lock(table().mutex);
+    left.swap(table().process_ranges);
+  }
+  for (const Open& range : left) has_closed(range, false);
+} catch (const std::bad_alloc&) {
+  // The timeline lacks them.
 }
 
 void are_told() noexcept {
@@ -170,8 +215,8 @@ Path here() noexcept try {
   Table& all = table();
   std::lock_guard<std::mutex> lock(all.mutex);
   std::vector<Name> names;
-  for (const auto& range : all.process_ranges) names.push_back(range.second);
-  for (const Entry& entry : thread.stack) names.push_back(entry.name);
+  for (const Open& range : all.process_ranges) names.push_back(range.name);
+  for (const Open& entry : thread.stack) names.push_back(entry.name);
   thread.path = path_of(all, std::move(names));
   thread.changed = false;
   thread.process_seen = process;
@@ -196,9 +241,9 @@ std::vector<uint64_t> serials_here() {
   Table& all = table();
   {
     std::lock_guard<std::mutex> lock(all.mutex);
-    for (const auto& range : all.process_ranges) found.push_back(range.first);
+    for (const Open& range : all.process_ranges) found.push_back(range.serial);
   }
-  for (const Entry& entry : thread().stack) found.push_back(entry.serial);
+  for (const Open& entry : thread().stack) found.push_back(entry.serial);
   return found;
 }
 

@@ -22,6 +22,9 @@ int pop(const void* domain) noexcept;
 uint64_t start(std::string_view name) noexcept;
 void end(uint64_t range) noexcept;
 
+// At the process's end: this thread's and the process's end here, for the timeline.
+void close_all() noexcept;
+
 // Whether somebody tells of ranges in this process, though none may be open.
 void are_told() noexcept;
 bool is_told() noexcept;

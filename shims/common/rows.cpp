@@ -131,7 +131,8 @@ RowNumber Rows::add_row(Key key, const Kernel* kernel, uint64_t stream) {
   }
   if (find_row(key, &number)) return number;
   LookKey looks = look_key(text_number(kernel->name), key.grid, key.block, stream);
-  rows_.push_back({key, kernel, looks, 0, {}});
+  if (stream != 0) streams_[stream] = key.stream;
+  rows_.push_back({key, kernel, looks, 0, {}, {}});
   number = rows_.size();
   numbers_[key] = number;
   of_kernel.push_back(number);
@@ -154,12 +155,45 @@ void Rows::note_launch(RowNumber number) {
   if (alike.rows.size() > 1 && alike.launched.size() < most_launches) alike.launched.push_back(number);
 }
 
-void Rows::add_time(RowNumber row, uint64_t time_ns) {
+void Rows::add_time(RowNumber row, const Span& span) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (row != 0 && row <= rows_.size()) rows_[row - 1].times.add(time_ns);
+  if (row != 0 && row <= rows_.size()) add_time_locked(rows_[row - 1], span, 0);
 }
 
-void Rows::add_time(const KernelLooks& looks, uint64_t time_ns) {
+void Rows::add_time_locked(Row& row, const Span& span, uint64_t ran_on) {
+  row.times.add(span.length_ns());
+  if (!timeline::is_on()) return;
+  if (row.key.graph < 0 && row.key.rest == 0) ran_on = 0;
+  auto entry = row.things.emplace(ran_on, 0);
+  if (entry.second) {
+    timeline::Thing thing{word::timed::launch, row.kernel->demangled, {}, {}};
+    if (row.key.rest == 0) {
+      thing.config = *texts_[row.key.config];
+      thing.device = row.key.device;
+      thing.graph = row.key.graph;
+      thing.grid = {row.key.grid[0], row.key.grid[1], row.key.grid[2]};
+      thing.block = {row.key.block[0], row.key.block[1], row.key.block[2]};
+      thing.stream = device()->stream_text(row.key.stream);
+    }
+    if (ran_on != 0) thing.stream = stream_text_locked(ran_on);
+    entry.first->second = timeline::meet(thing);
+  }
+  timeline::add(entry.first->second, span);
+}
+
+std::string Rows::stream_text(uint64_t number) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return stream_text_locked(number);
+}
+
+// One on which the program launches nothing itself has its number alone.
+std::string Rows::stream_text_locked(uint64_t number) {
+  auto known = streams_.find(number);
+  if (known != streams_.end()) return device()->stream_text(known->second);
+  return "stream " + std::to_string(static_cast<uint32_t>(number));
+}
+
+void Rows::add_time(const KernelLooks& looks, const Span& span) {
   uint32_t grid[3], block[3], nothing[3] = {};
   copy(looks.grid, grid);
   copy(looks.block, block);
@@ -177,7 +211,7 @@ void Rows::add_time(const KernelLooks& looks, uint64_t time_ns) {
     number = alike.launched.front();
     alike.launched.pop_front();
   }
-  rows_[number - 1].times.add(time_ns);
+  add_time_locked(rows_[number - 1], span, looks.ran_on);
 }
 
 void Rows::write_row(const Row& row, json::Writer& json) {
@@ -222,6 +256,7 @@ void Rows::reset_after_fork() noexcept {
   numbers_.clear();
   by_owner_.clear();
   alike_.clear();
+  streams_.clear();
   keeps_order_.store(false);
 }
 

@@ -19,6 +19,7 @@
 #include "common/json.h"
 #include "common/launch.h"
 #include "common/ranges.h"
+#include "common/timeline.h"
 
 namespace kerncap {
 
@@ -31,11 +32,12 @@ struct Times {
 
 using RowNumber = uint64_t;  // from 1; 0: none
 
-// What a profiler tells of a kernel that ran. `stream`: its own number for context and stream; 0: any.
+// What a profiler tells of a kernel that ran. `stream`: its own number for context and stream; 0: any, as of
+// a graph's kernels, whose streams (`ran_on`) are the profiler's choice.
 struct KernelLooks {
   std::string_view name;
   Dim3 grid, block;
-  uint64_t stream = 0;
+  uint64_t stream = 0, ran_on = 0;
 };
 
 class Rows {
@@ -44,11 +46,13 @@ class Rows {
 
   // One launch more; the number of its row. `owner` stands for all kernels of one name.
   RowNumber count(const void* owner, const Launch& launch, ranges::Path range, const std::string& config);
-  void add_time(RowNumber row, uint64_t time_ns);
+  void add_time(RowNumber row, const Span& span);
   // Of kernels told by their looks, in the order of their launches: of rows that look alike each gets the
   // times of its own launches. Only where a profiler tells; `keep_order` before the first.
   void keep_order() { keeps_order_.store(true); }
-  void add_time(const KernelLooks& looks, uint64_t time_ns);
+  void add_time(const KernelLooks& looks, const Span& span);
+  // Of a stream by a profiler's number.
+  std::string stream_text(uint64_t number);
 
   // The kernel's rows as "rows", and its times.
   void write(const void* owner, json::Writer& json);
@@ -84,6 +88,7 @@ class Rows {
     LookKey looks;
     uint64_t launches = 0;
     Times times;
+    std::map<uint64_t, timeline::ThingNumber> things;  // by the profiler's stream; 0: the row's own
   };
 
   uint32_t text_number(const std::string& text);
@@ -92,6 +97,8 @@ class Rows {
   RowNumber add_row(Key key, const Kernel* kernel, uint64_t stream);
   void note_launch(RowNumber number);
   void write_row(const Row& row, json::Writer& json);
+  void add_time_locked(Row& row, const Span& span, uint64_t ran_on);
+  std::string stream_text_locked(uint64_t number);
 
   std::mutex mutex_;
   std::deque<Row> rows_;
@@ -101,6 +108,7 @@ class Rows {
   std::atomic<bool> keeps_order_{false};
   std::map<std::string, uint32_t> text_numbers_;
   std::vector<const std::string*> texts_;
+  std::map<uint64_t, void*> streams_;  // by the profiler's number
 };
 
 }  // namespace kerncap

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/engine.h"
@@ -22,12 +23,13 @@ namespace {
 constexpr size_t buffer_bytes = 2U << 20;
 constexpr size_t buffer_alignment = 64;
 constexpr uint32_t flush_forced = 1;  // CUPTI_ACTIVITY_FLAG_FLUSH_FORCED
-constexpr int another_subscriber = 39;
+constexpr int another_subscriber = 39, not_implemented = 27;
 constexpr unsigned wait_us = 200;
 constexpr int most_waits = 10000;  // 2 s
 enum State : int { undecided, starting, on, off };
 std::atomic<int> state{undecided};
-Cupti cupti;  // whole before `on`
+Cupti cupti;                  // whole before `on`
+uint64_t behind_host_ns = 0;  // modulo 2^64; likewise
 
 struct Words {
   std::mutex mutex;
@@ -93,11 +95,28 @@ bool is_free(std::string* why) {
   return result == 0;
 }
 
+std::vector<int> kinds() {
+  std::vector<int> wanted{kind_concurrent_kernel};
+  if (timeline::is_on()) wanted.insert(wanted.end(), {kind_memcpy, kind_memset});
+  return wanted;
+}
+
+int read_clock() {
+  uint64_t now = 0;
+  int result = cupti.cuptiGetTimestamp != nullptr ? cupti.cuptiGetTimestamp(&now) : not_implemented;
+  behind_host_ns = now_ns() - now;
+  return result;
+}
+
 bool enable(std::string* why) {
   int result = cupti.cuptiActivityRegisterCallbacks(requested, completed);
-  if (result == 0) result = cupti.cuptiActivityEnable(kind_concurrent_kernel);
-  if (result != 0) *why = "CUPTI refused: " + result_text(result);
-  return result == 0;
+  for (int kind : kinds())
+    if (result == 0) result = cupti.cuptiActivityEnable(kind);
+  if (result == 0 && timeline::is_on()) result = read_clock();
+  if (result == 0) return true;
+  *why = "CUPTI refused: " + result_text(result);
+  for (int kind : kinds()) cupti.cuptiActivityDisable(kind);
+  return false;
 }
 
 bool start(std::string* why) {
@@ -145,6 +164,10 @@ void await_start() noexcept {
 
 }  // namespace
 
+Span on_host(uint64_t start, uint64_t end) noexcept {
+  return {start + behind_host_ns, end + behind_host_ns};
+}
+
 bool is_on() noexcept {
   int now = state.load(std::memory_order_acquire);
   if (now == undecided) begin();
@@ -183,7 +206,7 @@ void leave() noexcept {
   }
   // Before and after: what is not delivered when a kind ends is lost.
   cupti.cuptiActivityFlushAll(flush_forced);
-  cupti.cuptiActivityDisable(kind_concurrent_kernel);
+  for (int kind : kinds()) cupti.cuptiActivityDisable(kind);
   cupti.cuptiActivityFlushAll(flush_forced);
 }
 

@@ -46,6 +46,7 @@ struct Cupti {
   int (*cuptiActivityGetNextRecord)(uint8_t* buffer, size_t valid, uint8_t** record) = nullptr;
   int (*cuptiGetContextId)(void* context, uint32_t* number) = nullptr;  // this and the next may be missing
   int (*cuptiGetStreamIdEx)(void* context, void* stream, uint8_t per_thread, uint32_t* number) = nullptr;
+  int (*cuptiGetTimestamp)(uint64_t* now) = nullptr;
   int (*cuptiGetResultString)(int result, const char** text) = nullptr;
 };
 
@@ -54,7 +55,10 @@ bool find_library(int driver_version, Cupti* cupti, std::string* why);
 
 // --- records (activity_records.cpp) ------------------------------------------------------------------
 
-constexpr int kind_concurrent_kernel = 10;
+constexpr int kind_memcpy = 1, kind_memset = 2, kind_concurrent_kernel = 10;
+
+// From CUPTI's clock to now_ns()'s.
+Span on_host(uint64_t start, uint64_t end) noexcept;
 
 // One buffer, on any thread; its kernels' times go into the rows.
 void read_buffer(const Cupti& cupti, uint8_t* buffer, size_t valid) noexcept;

@@ -77,6 +77,7 @@ bool find(const loaded::Object& object, const char* name, Function* function) {
 bool read_functions(const loaded::Object& object, Cupti* cupti) {
   find(object, "cuptiGetResultString", &cupti->cuptiGetResultString);
   find(object, "cuptiGetContextId", &cupti->cuptiGetContextId);
+  find(object, "cuptiGetTimestamp", &cupti->cuptiGetTimestamp);
   find(object, "cuptiGetStreamIdEx", &cupti->cuptiGetStreamIdEx);
   return find(object, "cuptiSubscribe", &cupti->cuptiSubscribe) &&
          find(object, "cuptiUnsubscribe", &cupti->cuptiUnsubscribe) &&

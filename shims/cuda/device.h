@@ -78,8 +78,9 @@ class CudaDevice : public Device {
   void mark_begin(const Launch& launch, RowNumber row) noexcept override;
   void mark_end(const Launch& launch) noexcept override;
   uint64_t profiler_stream(const Launch& launch) noexcept override;
-  bool next_time(RowNumber* row, uint64_t* time_ns) noexcept override;
+  bool next_time(RowNumber* row, Span* span) noexcept override;
   void collect_times(bool is_last) noexcept override;
+  void start_profiler() noexcept override;
   void leave_profiler() noexcept override;
   const char* clock(std::string* reason) override;
   std::vector<uint64_t> mirror_blocks() override;

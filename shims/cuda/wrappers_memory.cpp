@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "common/capture.h"
 #include "common/gate.h"
 #include "common/glibc_floor.h"
 #include "common/memory_map.h"
@@ -17,6 +18,7 @@ namespace {
 
 void add(uint64_t base, size_t size, RegionKind kind, int device, const char* how) noexcept {
   if (base == 0 || size == 0) return;
+  capture::memory_comes();
   Allocation allocation;
   allocation.base = base;
   allocation.size = size;

@@ -11,8 +11,14 @@
 
 namespace kerncap::hip::copies {
 
+// What is copied, for --timeline. A GPU's ordinal; -1: the host.
+struct Copied {
+  int to = -1, from = -1;
+  uint64_t bytes = 0;  // 0: not told
+};
+
 // A copy is about to start that will count `done` down.
-void begin(Signal done) noexcept;
+void begin(Signal done, const Copied& copied) noexcept;
 // It could not be started.
 void abandon(Signal done) noexcept;
 

@@ -8,6 +8,7 @@
 
 #include "common/device.h"
 #include "hip/agents.h"
+#include "hip/copies.h"
 #include "hip/queues.h"
 #include "hip/tables.h"
 
@@ -51,7 +52,8 @@ class HipDevice : public Device {
   Poll passed(std::string* what) override;
   void mark_begin(const Launch& launch, RowNumber row) noexcept override;
   void mark_end(const Launch& launch) noexcept override;
-  bool next_time(RowNumber* row, uint64_t* time_ns) noexcept override;
+  bool next_time(RowNumber* row, Span* span) noexcept override;
+  void collect_times(bool) noexcept override { copies::all_done(); }
   const char* clock(std::string*) override { return word::clock::hsa; }
   std::vector<uint64_t> mirror_blocks() override { return {}; }
   std::string program_of(const Image& image) override;
@@ -93,7 +95,9 @@ HipDevice& hip_device() noexcept;
 namespace times {
 bool begin(const Launch& launch, RowNumber row, Signal* before, Signal* after) noexcept;
 void end() noexcept;
-bool next(RowNumber* row, uint64_t* time_ns) noexcept;
+bool next(RowNumber* row, Span* span) noexcept;
+// From the runtime's clock to now_ns()'s. False: it does not tell it.
+bool on_host(const Hsa& real, uint64_t start, uint64_t end, Span* span) noexcept;
 void dispose(const Hsa& real) noexcept;
 void forget() noexcept;
 }  // namespace times

@@ -113,8 +113,8 @@ void HipDevice::mark_end(const Launch&) noexcept {
   times::end();
 }
 
-bool HipDevice::next_time(RowNumber* row, uint64_t* time_ns) noexcept {
-  return times::next(row, time_ns);
+bool HipDevice::next_time(RowNumber* row, Span* span) noexcept {
+  return times::next(row, span);
 }
 
 }  // namespace kerncap::hip

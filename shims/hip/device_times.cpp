@@ -1,6 +1,7 @@
 // Times of launches for --list: a barrier before and one after each, whose signals keep the device's clock.
 #include <atomic>
 
+#include "common/clock.h"
 #include "common/gate.h"
 #include "hip/device.h"
 #include "hip/tables.h"
@@ -32,26 +33,44 @@ bool prepare(const Hsa& real, Mark& mark) noexcept {
   return true;
 }
 
-uint64_t ticks_a_second(const Hsa& real) noexcept {
+// The runtime's clock, read once: a tick in nanoseconds, and the host's time at a tick.
+struct Clock {
+  double tick_ns = 0;
+  uint64_t ticks = 0, host_ns = 0;
+};
+
+Clock read_clock(const Hsa& real) noexcept {
+  Clock clock;
   uint64_t frequency = 0;
-  real.hsa_system_get_info(constant::system_timestamp_frequency, &frequency);
-  return frequency;
+  if (real.hsa_system_get_info(constant::system_timestamp_frequency, &frequency) != constant::success ||
+      frequency == 0 ||
+      real.hsa_system_get_info(constant::system_timestamp, &clock.ticks) != constant::success)
+    return clock;
+  clock.host_ns = now_ns();
+  clock.tick_ns = 1e9 / static_cast<double>(frequency);
+  return clock;
 }
 
-bool read(const Hsa& real, const Mark& mark, uint64_t* time_ns) noexcept {
+bool read(const Hsa& real, const Mark& mark, Span* span) noexcept {
   DispatchTime before{}, after{};
-  uint64_t frequency = ticks_a_second(real);
-  if (frequency == 0 || real.hsa_amd_profiling_get_dispatch_time == nullptr ||
+  if (real.hsa_amd_profiling_get_dispatch_time == nullptr ||
       real.hsa_amd_profiling_get_dispatch_time(mark.agent, mark.before, &before) != constant::success ||
       real.hsa_amd_profiling_get_dispatch_time(mark.agent, mark.after, &after) != constant::success ||
       after.end < before.end)
     return false;
-  double ticks = static_cast<double>(after.end - before.end);
-  *time_ns = static_cast<uint64_t>(ticks * 1e9 / static_cast<double>(frequency));
-  return true;
+  return on_host(real, before.end, after.end, span);
 }
 
 }  // namespace
+
+bool on_host(const Hsa& real, uint64_t start, uint64_t end, Span* span) noexcept {
+  static const Clock clock = read_clock(real);
+  if (clock.tick_ns == 0) return false;
+  auto ahead = static_cast<double>(static_cast<int64_t>(start - clock.ticks)) * clock.tick_ns;
+  span->start_ns = clock.host_ns + static_cast<uint64_t>(static_cast<int64_t>(ahead));
+  span->end_ns = span->start_ns + static_cast<uint64_t>(static_cast<double>(end - start) * clock.tick_ns);
+  return true;
+}
 
 bool begin(const Launch& launch, RowNumber row, Signal* before, Signal* after) noexcept {
   const Hsa* real = hsa();
@@ -82,7 +101,7 @@ void end() noexcept {
   current = nullptr;
 }
 
-bool next(RowNumber* row, uint64_t* time_ns) noexcept {
+bool next(RowNumber* row, Span* span) noexcept {
   const Hsa* real = hsa();
   if (real == nullptr) return false;
   gate::Own own;
@@ -96,7 +115,7 @@ bool next(RowNumber* row, uint64_t* time_ns) noexcept {
       continue;
     }
     *row = mark.row;
-    bool known = read(*real, mark, time_ns);
+    bool known = read(*real, mark, span);
     mark.state.store(unused);
     if (known) return true;
   }

@@ -131,6 +131,7 @@ constexpr Status error_memory_fault = 43;
 
 constexpr int system_version_major = 0;
 constexpr int system_version_minor = 1;
+constexpr int system_timestamp = 2;
 constexpr int system_timestamp_frequency = 3;
 constexpr int system_build_version = 0x200;
 

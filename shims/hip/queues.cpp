@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/gate.h"
 #include "common/glibc_floor.h"
+#include "common/timeline.h"
 #include "hip/agents.h"
 #include "hip/faults.h"
 #include "hip/packets.h"
@@ -230,6 +231,8 @@ Status create_queue(const QueueRequest& request, CreateQueue plain, HsaQueue** q
   if (status != constant::success) registry().plain.fetch_add(1);
   if (capture::lists_only() && next.hsa_amd_profiling_set_profiler_enabled != nullptr)
     next.hsa_amd_profiling_set_profiler_enabled(*queue, 1);
+  if (timeline::is_on() && next.hsa_amd_profiling_async_copy_enable != nullptr)
+    next.hsa_amd_profiling_async_copy_enable(true);
   return constant::success;
 }
 

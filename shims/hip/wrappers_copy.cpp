@@ -1,5 +1,6 @@
 // Copies and fills: they wait at the gate, and what they leave under way is drained (copies.h).
 #include "common/gate.h"
+#include "hip/agents.h"
 #include "hip/copies.h"
 #include "hip/tables.h"
 
@@ -7,9 +8,9 @@ namespace kerncap::hip {
 namespace {
 
 template <typename Call>
-Status started(Signal done, Call&& call) noexcept {
+Status started(Signal done, const copies::Copied& copied, Call&& call) noexcept {
   gate::Pass pass;
-  copies::begin(done);
+  copies::begin(done, copied);
   Status status = call();
   if (status != constant::success) copies::abandon(done);
   return status;
@@ -30,7 +31,7 @@ Status wrap::hsa_amd_memory_fill(void* memory, uint32_t value, size_t count) noe
 Status wrap::hsa_amd_memory_async_copy(void* to, Agent to_agent, const void* from, Agent from_agent,
                                        size_t size, uint32_t count, const Signal* after,
                                        Signal done) noexcept {
-  return started(done, [&] {
+  return started(done, {ordinal_of(to_agent), ordinal_of(from_agent), size}, [&] {
     return real().hsa_amd_memory_async_copy(to, to_agent, from, from_agent, size, count, after, done);
   });
 }
@@ -38,7 +39,7 @@ Status wrap::hsa_amd_memory_async_copy(void* to, Agent to_agent, const void* fro
 Status wrap::hsa_amd_memory_async_copy_on_engine(void* to, Agent to_agent, const void* from, Agent from_agent,
                                                  size_t size, uint32_t count, const Signal* after,
                                                  Signal done, int engine, bool force) noexcept {
-  return started(done, [&] {
+  return started(done, {ordinal_of(to_agent), ordinal_of(from_agent), size}, [&] {
     return real().hsa_amd_memory_async_copy_on_engine(to, to_agent, from, from_agent, size, count, after,
                                                       done, engine, force);
   });
@@ -48,7 +49,7 @@ Status wrap::hsa_amd_memory_async_copy_rect(const void* to, const void* to_offse
                                             const void* from_offset, const void* range, Agent agent,
                                             int direction, uint32_t count, const Signal* after,
                                             Signal done) noexcept {
-  return started(done, [&] {
+  return started(done, {}, [&] {
     return real().hsa_amd_memory_async_copy_rect(to, to_offset, from, from_offset, range, agent, direction,
                                                  count, after, done);
   });
@@ -56,7 +57,7 @@ Status wrap::hsa_amd_memory_async_copy_rect(const void* to, const void* to_offse
 
 Status wrap::hsa_amd_svm_prefetch_async(void* address, size_t size, Agent agent, uint32_t count,
                                         const Signal* after, Signal done) noexcept {
-  return started(done,
+  return started(done, {},
                  [&] { return real().hsa_amd_svm_prefetch_async(address, size, agent, count, after, done); });
 }
 

@@ -193,6 +193,16 @@ class ClockOfProcess(Part, frozen=True, kw_only=True):
     reason: Annotated[str | None, says("Why no better clock was available.")]
 
 
+class TimelineFile(Part, frozen=True, kw_only=True):
+    """The trace that --timeline wrote."""
+
+    path: Path
+    launches: Annotated[Count, says("Launches with a start and an end.")]
+    copies: Annotated[Count, says("Copies and fills.")]
+    ranges: Count
+    lost: Annotated[Count, says("Number of events that found no room.")]
+
+
 class ListDocument(Document, frozen=True, kw_only=True):
     """The kernels of a run, most expensive first."""
 
@@ -207,6 +217,7 @@ class ListDocument(Document, frozen=True, kw_only=True):
     device_ns: Annotated[Nanoseconds, says("Device time of all timed launches in nanoseconds.")]
     clocks: tuple[ClockOfProcess, ...]
     process_count: Annotated[Count, says("Number of processes that launched a kernel.")]
+    timeline: Annotated[TimelineFile | None, says("With --timeline.")]
     notes: Notes
     failed: Annotated[Names, says("Failures to record, one line each.")]
     reason: Annotated[str | None, says("Why nothing was found.")]

@@ -31,6 +31,7 @@ class RecordKind(enum.IntEnum):
     LAST = 10
     PROGRESS = 11
     TRACED = 13
+    TIMELINE = 14
 
 
 class key:
@@ -85,6 +86,7 @@ class key:
     ends = "ends"
     error = "error"
     event = "event"
+    events = "events"
     executable = "executable"
     file = "file"
     filtered = "filtered"
@@ -127,6 +129,7 @@ class key:
     limits = "limits"
     line = "line"
     local_rank = "local_rank"
+    lost = "lost"
     lowered = "lowered"
     mangled = "mangled"
     mapped_from = "mapped_from"
@@ -204,6 +207,7 @@ class key:
     stripe_bytes = "stripe_bytes"
     stripes = "stripes"
     textures = "textures"
+    things = "things"
     thread = "thread"
     time_ns = "time_ns"
     timed = "timed"
@@ -336,6 +340,12 @@ class word:
         hsa: Final = "hsa"
         host: Final = "host"
 
+    class timed:
+        launch: Final = "launch"
+        copy: Final = "copy"
+        fill: Final = "fill"
+        range: Final = "range"
+
     class ask:
         match: Final = "match"
         range: Final = "range"
@@ -373,6 +383,7 @@ StreamKind = Literal["legacy", "blocking", "non_blocking"]
 Role = Literal["runtime", "constexpr"]
 Filter = Literal["name", "where", "range", "rank", "ordinal", "config", "autotuner", "no source", "no answer", "no space", "limit", "failed", "dormant"]
 Clock = Literal["cupti", "events", "hsa", "host"]
+Timed = Literal["launch", "copy", "fill", "range"]
 Ask = Literal["match", "range", "globals", "waits"]
 Step = Literal["name", "const", "list", "attr", "item", "and", "or", "not", "in"]
 
@@ -387,6 +398,7 @@ class default:
     list_only: bool = False
     trace: bool = False
     trace_native: bool = False
+    timeline: bool = False
     dormant: bool = False
     generation: int = 0
     by_default: bool = False
@@ -434,7 +446,7 @@ class Options(default):
 _GROUPS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     ("selection", ("kernel", "launch", "launches", "from_kernel", "from_skip", "to_kernel", "to_skip", "whole_range", "graph", "graph_skip", "per_config", "where", "range", "ranks", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
     ("keep", ("memory", "max_size", "no_values",)),
-    ("session", ("version", "token", "socket", "backend", "list_only", "trace", "trace_native", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
+    ("session", ("version", "token", "socket", "backend", "list_only", "trace", "trace_native", "timeline", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
 )
 
 

@@ -10,10 +10,11 @@ import functools
 import itertools
 import json
 import threading
+import time
 from typing import Any, Callable, Dict, List, Optional
 
-from . import native
-from .contract import Options, word
+from . import native, timeline
+from .contract import Options, key, word
 
 MODULES = ("torch.cuda.nvtx", "nvtx.nvtx")
 MAX_NAME = 1024
@@ -23,20 +24,27 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         self.names: List[str] = []
         self.serials: List[int] = []
+        self.starts_ns: List[int] = []
 
 
 _thread = _Thread()
 _of_process: Dict[Any, str] = {}  # ranges from start to end, in the order of their starts
+_starts_ns: Dict[Any, int] = {}  # of those
 _serials = itertools.count(1)  # of what is pushed
 
 
 def names() -> List[str]:
     """The open ranges around this thread's next launch, outermost first."""
-    shim = native.find(word.shim.cuda)  # only it gets NVTX's ranges
-    found = shim.ranges() if shim is not None else None
+    found = _of_shim()
     if found is not None:
         return found
     return [*_of_process.values(), *_thread.names]
+
+
+def _of_shim() -> Optional[List[str]]:
+    """What the shim to which NVTX itself tells of ranges has; None where there is no such."""
+    shim = native.find(word.shim.cuda)
+    return shim.ranges() if shim is not None else None
 
 
 def text() -> str:
@@ -49,8 +57,7 @@ def occurrence(pattern: Any) -> int:
 
     0 if none matches, or if the shim counts them.
     """
-    shim = native.find(word.shim.cuda)
-    if shim is not None and shim.ranges() is not None:
+    if _of_shim() is not None:
         return 0
     serials = [*(serial for _, serial in _of_process), *_thread.serials]
     text = ""
@@ -77,12 +84,28 @@ def watch(session_path: str, name: str, module: Any) -> None:
 def push(name: Any) -> None:
     _thread.names.append(_clean(name))
     _thread.serials.append(next(_serials))
+    _thread.starts_ns.append(time.perf_counter_ns())
 
 
 def pop() -> None:
     if _thread.names:
-        _thread.names.pop()
+        _has_closed(_thread.names.pop(), _thread.starts_ns.pop(), threading.get_native_id())
         _thread.serials.pop()
+
+
+def close_all() -> None:
+    """At the process's end: this thread's ranges and the process's end here, for the timeline."""
+    while _thread.names:
+        pop()
+    while _of_process:
+        range_, name = _of_process.popitem()
+        _has_closed(name, _starts_ns.pop(range_), None)
+
+
+def _has_closed(name: str, start_ns: int, thread: Optional[int]) -> None:
+    if timeline.is_on and _of_shim() is None:
+        thing = {key.kind: word.timed.range, key.name: name, key.thread: thread}
+        timeline.add(thing, start_ns, time.perf_counter_ns() - start_ns)
 
 
 def _clean(name: Any) -> str:
@@ -147,14 +170,18 @@ def _start_and_end(module: Any, start: str, end: str) -> None:
     keys: Dict[Any, List[Any]] = {}  # one handle may stand for several: without a profiler all are 0
 
     def started(result: Any, args: Any, kwargs: Any) -> None:
-        key = (start, next(_serials))
-        keys.setdefault(_hashable(result), []).append(key)
-        _of_process[key] = _clean(_first(args, kwargs))
+        range_ = (start, next(_serials))
+        keys.setdefault(_hashable(result), []).append(range_)
+        _of_process[range_] = _clean(_first(args, kwargs))
+        _starts_ns[range_] = time.perf_counter_ns()
 
     def ended(result: Any, args: Any, kwargs: Any) -> None:
         open_ones = keys.get(_hashable(_first(args, kwargs)))
         if open_ones:
-            _of_process.pop(open_ones.pop(), None)
+            range_ = open_ones.pop()
+            name = _of_process.pop(range_, None)
+            if name is not None:
+                _has_closed(name, _starts_ns.pop(range_), None)
 
     setattr(module, start, _after(getattr(module, start), started))
     setattr(module, end, _after(getattr(module, end), ended))

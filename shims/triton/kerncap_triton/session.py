@@ -14,7 +14,7 @@ import time
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import arming, marks, native, ranks, rows, wire
+from . import arming, marks, native, nvtx_ranges, ranks, rows, timeline, wire
 from .contract import Options, RecordKind, key, word
 from .kernels import MAX_STEP, Counters, Kernel
 from .selection import Selection
@@ -38,6 +38,7 @@ class Session:
             self.options = Options(json.load(file))
         self.folder = os.path.dirname(os.path.abspath(path))
         self.page = arming.Page.of(self.folder, self.options)
+        timeline.is_on = self.options.timeline
         self.generation = 0
         self.thread = ThreadState()
         self.fork_count = 0
@@ -63,6 +64,7 @@ class Session:
         self._rank: Any = None  # asked at the first launch
         self._room = rows.Room()
         self.resources: Dict[str, Any] = {}  # other modules' state of this process: memfds, rings
+        timeline.start_afresh()
 
     def _after_fork(self) -> None:
         if self._records is not None:
@@ -157,6 +159,13 @@ class Session:
     def tick_counts(self) -> None:
         if time.monotonic() >= self._next_counts_s:
             self.write_counts()
+        if timeline.is_due():
+            self._write_timeline()
+
+    def _write_timeline(self) -> None:
+        taken = timeline.take()
+        if taken is not None:
+            self.write(RecordKind.TIMELINE, taken)
 
     # --- records ---------------------------------------------------------------------------------
 
@@ -271,7 +280,9 @@ class Session:
                 call()
             except Exception as error:
                 self.failed("", f"at exit: {type(error).__name__}: {error}")
+        nvtx_ranges.close_all()
         self.write_counts()
+        self._write_timeline()
         self.write(RecordKind.END, {key.time_ns: time.time_ns()})
 
     def _at_exit(self, pid: int) -> None:

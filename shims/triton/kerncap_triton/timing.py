@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import cuda, native, nvtx_ranges
+from . import cuda, native, nvtx_ranges, timeline
 from .call import Call
 from .contract import key, word
 from .kernels import Counters
@@ -13,6 +13,8 @@ from .rows import Key, Row, Rows
 from .session import Session
 
 MAX_PENDING = 1024
+ORIGIN_TIMEOUT_S = 1.0
+ORIGIN_LASTS_NS = 4_000_000_000  # events tell the time between two as a float of milliseconds
 EXIT_TIMEOUT_S = 5.0
 _BY_HOST: Dict[str, Any] = {
     key.clock: word.clock.host,
@@ -41,6 +43,7 @@ class Timing:
         self._config = ""
         self.again: Optional[Callable[[], Any]] = None
         self._row: Optional[Row] = None
+        self._thing: Optional[Dict[str, Any]] = None  # for the timeline
         self._start: Any = None
         self._started_ns = 0
 
@@ -55,7 +58,12 @@ class Timing:
             self.session.resources.setdefault("clock", {key.clock: None, key.clock_reason: None})
             return
         with self.session.lock:
-            self._row = self.counters.rows.launched(self._key())
+            alike = self._key()
+            self._row = self.counters.rows.launched(alike)
+        if timeline.is_on:
+            self._thing = {key.kind: word.timed.launch, key.name: kernel.qualified_name}
+            self._thing.update({key.config: self._config or None, key.stream: alike.stream})
+            self._thing.update({key.device: alike.device, key.grid: alike.grid})
         clock = _BY_HOST
         if kernel.mode != word.mode.interpreter:
             clock = _BY_EVENTS if cuda.is_live() and not cuda.is_capturing() else _BY_NONE
@@ -72,10 +80,12 @@ class Timing:
         if self._start is not None:
             end = cuda.torch_module().cuda.Event(enable_timing=True)
             end.record()
-            pending_of(self.session).add(self._start, end, self.counters.rows, self._row)
+            pending_of(self.session).add(self._start, end, self.counters.rows, self._row, self._thing)
         elif self.counters.kernel.mode == word.mode.interpreter:
             with self.session.lock:
                 self.counters.rows.took(self._row, elapsed_ns)
+            if self._thing is not None:
+                timeline.add(self._thing, self._started_ns, elapsed_ns)
         self.session.tick_counts()
 
     def _key(self) -> Key:
@@ -113,21 +123,43 @@ class Pending:
     """Pairs of events whose work may not be done yet; read when it is, so that no launch waits."""
 
     def __init__(self) -> None:
-        self._pairs: List[Tuple[Any, Any, Rows, Row]] = []
+        self._pairs: List[Tuple[Any, ...]] = []
+        self._origins: Dict[Any, Tuple[Any, int]] = {}  # by device: an event, and its time on the host
 
-    def add(self, start: Any, end: Any, rows: Rows, row: Row) -> None:
-        self._pairs.append((start, end, rows, row))
+    def add(self, start: Any, end: Any, rows: Rows, row: Row, thing: Optional[Dict[str, Any]]) -> None:
+        origin = self._origin(thing[key.device]) if thing is not None else (None, 0)
+        self._pairs.append((start, end, rows, row, thing, origin))
         if len(self._pairs) >= MAX_PENDING:
             self.collect()
 
     def collect(self, wait: bool = False) -> None:
         left = []
-        for start, end, rows, row in self._pairs:
+        for pair in self._pairs:
+            start, end, rows, row, thing, origin = pair
             if end.query() or (wait and cuda.drain(end, EXIT_TIMEOUT_S)):
-                rows.took(row, int(start.elapsed_time(end) * 1e6))
+                elapsed_ns = int(start.elapsed_time(end) * 1e6)
+                rows.took(row, elapsed_ns)
+                event, time_ns = origin
+                if event is not None:
+                    timeline.add(thing, time_ns + int(event.elapsed_time(start) * 1e6), elapsed_ns)
             else:
-                left.append((start, end, rows, row))
+                left.append(pair)
         self._pairs = left
+
+    def _origin(self, device: Any) -> Tuple[Any, int]:
+        """Recorded on a stream of ours, which waits for no other: the target's work goes on as it is."""
+        known = self._origins.get(device)
+        may_renew = known is not None and known[0] is not None
+        if known is None or (may_renew and time.perf_counter_ns() - known[1] > ORIGIN_LASTS_NS):
+            module = cuda.torch_module().cuda
+            event = module.Event(enable_timing=True)
+            stream, started_ns = module.Stream(), time.perf_counter_ns()
+            event.record(stream)
+            # Streams may share a queue with a kernel that waits for this thread.
+            passed = cuda.drain(event, ORIGIN_TIMEOUT_S)
+            middle_ns = (started_ns + time.perf_counter_ns()) // 2
+            known = self._origins[device] = event if passed else None, middle_ns
+        return known
 
 
 def pending_of(session: Session) -> Pending:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.integration.cuda.conftest import Bench
+from tests.integration.traces import read_trace
 from tests.parameters import first_of
 
 PROGRAM = Path(__file__).with_name("targets") / "launch.py"
@@ -143,3 +144,33 @@ def test_a_launch_of_the_hook_has_its_configuration(bench: Bench) -> None:
     [kernel] = done.document["kernels"]
     [row] = kernel["rows"]
     assert (row["launches"], row["timed"]) == (1, 1) and "BLOCK=64" in row["config"]
+
+
+@pytest.mark.parametrize("cupti", [True, False], ids=["cupti", "events"])
+def test_a_timeline_has_launches_copies_and_ranges(bench: Bench, cupti: bool) -> None:
+    rig = bench.rig.folder
+    libraries = f"{rig}:{rig / 'cupti'}" if cupti else str(rig)
+    extra = {"LD_LIBRARY_PATH": libraries, **({} if cupti else {"KERNCAP_NO_CUPTI": "1"})}
+    done = bench("list", "--json", "--timeline", "trace.json", "--", bench.rig.client("ranges"), extra=extra)
+    assert done.status == 0, done.stderr
+    tracks = read_trace(bench.kerncap.folder / "trace.json")
+    [stream] = [track for title, track in tracks.items() if title.startswith("GPU 0, ")]
+    launches = [event for event in stream if event["cat"] == "launch"]
+    assert [event["name"] for event in launches] == ["scale_in_place"] * 7
+    assert [event["args"]["grid"][0] for event in launches] == [16] * 5 + [32, 16]
+    [kernel] = done.document["kernels"]
+    assert round(sum(event["dur"] for event in launches) * 1e3) == kernel["time_ns"]
+    copies = [(event["name"], event["args"]["bytes"]) for event in stream if event["cat"] == "copy"]
+    assert copies == ([("copy host to device", 16384), ("copy device to host", 16384)] if cupti else [])
+    threads = [track for title, track in tracks.items() if title.startswith("host, thread ")]
+    # The domain's range outlives the one around it, so it has a track of its own.
+    assert [[event["name"] for event in track] for track in threads] == [["step", "step"], ["attention"]]
+    assert [event["name"] for event in tracks["host"]] == ["époque"]
+    if (
+        cupti
+    ):  # the stand-in's clock is the host's; the program waits for its first launches before that range
+        epoch = tracks["host"][0]
+        assert launches[4]["ts"] >= epoch["ts"] >= launches[3]["ts"] + launches[3]["dur"]
+    assert done.document["timeline"] == {
+        "path": "trace.json", "launches": 7, "copies": len(copies), "ranges": 4, "lost": 0
+    }  # fmt: skip

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.integration.conftest import CommandLine, Finished
+from tests.integration.traces import read_trace, within
 
 # NVTX's functions are missing from a torch without CUDA; what is observed is the Python above them.
 PROGRAM = """
@@ -42,8 +43,9 @@ scale[(1,)](x, 64, FACTOR=3, BLOCK=64)
 def listed(kerncap_of_module: CommandLine) -> tuple[CommandLine, Finished]:
     program = kerncap_of_module.target(PROGRAM)
     done = kerncap_of_module(
-        "list", "--json", "--by", "range", "--save", "kept.json", "--", sys.executable, program
-    )
+        "list", "--json", "--by", "range", "--save", "kept.json", "--timeline", "trace.json", "--",
+        sys.executable, program,
+    )  # fmt: skip
     assert done.status == 0, done.stderr
     return kerncap_of_module, done
 
@@ -79,3 +81,31 @@ def test_a_groups_command_captures_exactly_what_it_stands_beside(
     assert [(each["kernel"], each["launch"], each["range"]) for each in captured] == [
         ("scale", 0, ["step 1", "forward"])
     ]
+
+
+def test_the_timeline_has_each_launch_in_its_range(listed: tuple[CommandLine, Finished]) -> None:
+    kerncap, done = listed
+    tracks = read_trace(kerncap.folder / "trace.json")
+    launches = tracks.pop("interpreter")
+    [(title, ranges)] = tracks.items()
+    assert title.startswith("host, thread ")
+    assert [event["name"] for event in launches] == ["scale", "scale_all"] * 3 + ["scale"]
+    assert [event["name"] for event in ranges] == [
+        "step 0",
+        "forward",
+        "step 1",
+        "forward",
+        "step 0",
+        "forward",
+    ]
+    for launch, inside in zip(launches, [0, 0, 2, 2, 4, 4, None], strict=True):
+        around = [i for i, event in enumerate(ranges) if within(launch, event)]
+        assert (around[0] if around else None) == inside
+    assert launches[0]["args"] == {
+        "kernel": "__main__.scale",
+        "grid": [2, 1, 1],
+        "config": "FACTOR=2 BLOCK=32",
+    }
+    total_us = sum(event["dur"] for event in launches)
+    assert round(total_us * 1e3) == done.document["device_ns"]
+    assert done.document["timeline"]["launches"] == 7 and done.document["timeline"]["ranges"] == 6

@@ -134,9 +134,9 @@ class FakeDevice : public kerncap::Device {
   kerncap::Poll passed(std::string* what) override { return idle(what); }
   void mark_begin(const kerncap::Launch&, kerncap::RowNumber row) noexcept override { timed_ = row; }
   void mark_end(const kerncap::Launch&) noexcept override {}
-  bool next_time(kerncap::RowNumber* row, uint64_t* time_ns) noexcept override {
+  bool next_time(kerncap::RowNumber* row, kerncap::Span* span) noexcept override {
     *row = timed_;
-    *time_ns = 1000;
+    *span = {0, 1000};
     timed_ = 0;
     return *row != 0;
   }

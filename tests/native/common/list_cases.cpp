@@ -95,7 +95,7 @@ CASE(rows_tell_launches_apart) {
   RowNumber of_graph = rows.count(&other, node, 0, "");
   node.route = "cuGraphLaunch node 4";
   CHECK(rows.count(&other, node, 0, "") == of_graph);
-  for (uint64_t time : {30, 10, 20}) rows.add_time(first, time);
+  for (uint64_t time : {30, 10, 20}) rows.add_time(first, {0, time});
   json::Value all = written(rows, &one);
   CHECK(number(all, key::time_ns) == 60 && number(all, key::timed) == 3);
   CHECK(number(all, key::min_ns) == 10 && number(all, key::max_ns) == 30);
@@ -111,7 +111,7 @@ CASE(rows_are_bounded) {
   Kernel& one = kernel("one");
   RowNumber rest = 0;
   for (uint32_t i = 0; i < 1030; ++i) rest = rows.count(&one, launch_of(one, i), 0, "");
-  rows.add_time(rest, 5);
+  rows.add_time(rest, {0, 5});
   json::Value all = written(rows, &one);
   const std::vector<json::Value>& list = all.find(key::rows)->items;
   CHECK(list.size() == Rows::most_of_a_kernel + 1);
@@ -131,24 +131,24 @@ CASE(rows_told_by_their_looks) {
   Rows rows;
   rows.keep_order();
   Kernel& one = kernel("one");
-  KernelLooks looks{"one", {1, 1, 1}, {64, 1, 1}, 0};
+  KernelLooks looks{"one", {1, 1, 1}, {64, 1, 1}};
   auto times_of = [&](size_t row) {
     return number(written(rows, &one).find(key::rows)->items[row], key::time_ns);
   };
   // Two launches in one range before another row is known, then in turns: each has the times of its own.
   for (ranges::Path range : {1, 1, 2, 1, 2}) rows.count(&one, launch_of(one, 1), range, "");
-  for (uint64_t time : {1, 10, 100, 1000, 10000}) rows.add_time(looks, time);
+  for (uint64_t time : {1, 10, 100, 1000, 10000}) rows.add_time(looks, {0, time});
   CHECK(times_of(0) == 1011 && times_of(1) == 10100);
   // Another shape, another stream than any that was told, a kernel that nobody counted.
   rows.count(&one, launch_of(one, 2), 0, "");
   looks.grid = {2, 1, 1};
   looks.stream = 7;
-  rows.add_time(looks, 5);
+  rows.add_time(looks, {0, 5});
   CHECK(times_of(2) == 5);
   looks.grid = {3, 1, 1};
-  rows.add_time(looks, 6);
+  rows.add_time(looks, {0, 6});
   looks.name = "nobody";
-  rows.add_time(looks, 7);
+  rows.add_time(looks, {0, 7});
   CHECK(number(written(rows, &one), key::time_ns) == 11116);
 }
 

@@ -76,6 +76,7 @@ SAME(error_illegal_instruction, HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION);
 SAME(error_memory_fault, HSA_STATUS_ERROR_MEMORY_FAULT);
 SAME(system_version_major, HSA_SYSTEM_INFO_VERSION_MAJOR);
 SAME(system_version_minor, HSA_SYSTEM_INFO_VERSION_MINOR);
+SAME(system_timestamp, HSA_SYSTEM_INFO_TIMESTAMP);
 SAME(system_timestamp_frequency, HSA_SYSTEM_INFO_TIMESTAMP_FREQUENCY);
 SAME(system_build_version, HSA_AMD_SYSTEM_INFO_BUILD_VERSION);
 SAME(agent_name, HSA_AGENT_INFO_NAME);

@@ -98,6 +98,7 @@ bool may_be_armed() noexcept {
   return false;
 }
 void profiler_comes() noexcept {}
+void memory_comes() noexcept {}
 void refuse(const Kernel*, const char* reason) noexcept {
   seen.refused = reason;
 }

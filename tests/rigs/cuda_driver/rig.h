@@ -58,9 +58,9 @@ int rig_control(const char* name, long long value);
 // How often kernels of this name have run; NULL: all kernels.
 unsigned long long rig_runs(const char* name);
 
-// Who wants to know of launches and of kernels that ran, as CUPTI does; null ends it. `launched` comes on the
-// thread that calls the driver, `ran` on the one that ran the kernel; a graph's kernels have its number and
-// stream.
+// Who wants to know of launches, of kernels that ran and of streams' copies, as CUPTI does; null ends it.
+// `launched` comes on the thread that calls the driver, the others on the one that did it; a graph's kernels
+// have its number and stream.
 struct rig_kernel_run {
   const char* name;
   uint32_t grid[3], block[3];
@@ -69,7 +69,15 @@ struct rig_kernel_run {
   int is_of_graph;
   uint64_t start_ns, end_ns;
 };
-void rig_trace(void (*launched)(uint32_t correlation), void (*ran)(const struct rig_kernel_run*));
+struct rig_copy_run {
+  int is_fill;
+  uint8_t direction;  // CUpti_ActivityMemcpyKind
+  uint32_t stream;
+  uint64_t bytes, start_ns, end_ns;
+};
+void rig_trace(void (*launched)(uint32_t correlation), void (*ran)(const struct rig_kernel_run*),
+               void (*copied)(const struct rig_copy_run*));
+uint64_t rig_clock_ns(void);
 
 #ifdef __cplusplus
 }

@@ -355,6 +355,7 @@ class TracedGraph {
   ~TracedGraph();
 };
 void trace_kernel(const KernelWork& kernel, uint64_t start_ns, uint64_t end_ns);
+void trace_copy(const Work& work, uint32_t stream, uint64_t start_ns, uint64_t end_ns);
 uint64_t trace_clock_ns();
 
 // --- injected failures -------------------------------------------------------------------------

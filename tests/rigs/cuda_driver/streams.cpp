@@ -40,7 +40,9 @@ void execute(Op& op) {
     op.work.callback(op.stream->legacy ? nullptr : reinterpret_cast<CUstream>(op.stream), status,
                      op.work.data);
   } else if (status == CUDA_SUCCESS) {
+    uint64_t started = trace_clock_ns();
     status = run_work(op.context, op.work);
+    trace_copy(op.work, static_cast<uint32_t>(op.stream->id), started, trace_clock_ns());
     int healthy = 0;
     if (status != CUDA_SUCCESS) op.context->sticky.compare_exchange_strong(healthy, status);
   }

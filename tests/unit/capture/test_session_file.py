@@ -52,6 +52,7 @@ def test_every_option_is_in_it() -> None:
         "backend": "auto",
         "by_default": False,
         "list_only": False,
+        "timeline": False,
         "trace": False,
         "trace_native": False,
         "dormant": False,

@@ -52,6 +52,8 @@ READERS: dict[str, Any] = {
     "PROGRESS": payloads.ProgressRecord,
     "TRACED": payloads.TracedRecord,
     "HashedRegion": payloads.HashedRegion,
+    "TIMELINE": payloads.TimelineRecord,
+    "TimedThing": payloads.TimedThing,
 }
 QUESTIONS: dict[str, Any] = {
     "MatchQuestion": answers._MatchQuestion,

@@ -20,10 +20,10 @@
 
 namespace {
 
-constexpr int kind_driver = 4, kind_kernel = 10, kind_correlation = 39;
+constexpr int kind_memcpy = 1, kind_memset = 2, kind_driver = 4, kind_kernel = 10, kind_correlation = 39;
 constexpr int success = 0, invalid_parameter = 1, limit_reached = 12, queue_empty = 34,
               multiple_subscribers = 39;
-constexpr size_t kernel_bytes = 208, correlation_bytes = 32;
+constexpr size_t kernel_bytes = 208 /* and of a copy, for simplicity */, correlation_bytes = 32;
 constexpr uint32_t context_number = 1;
 
 using Requested = void (*)(uint8_t**, size_t*, size_t*);
@@ -92,6 +92,21 @@ void ran(const rig_kernel_run* run) {
   append(profiler().kernels, record);
 }
 
+void copied(const rig_copy_run* run) {
+  std::lock_guard<std::mutex> lock(profiler().mutex);
+  int kind = run->is_fill ? kind_memset : kind_memcpy;
+  if (!profiler().kinds.count(kind)) return;
+  Bytes record(kernel_bytes);
+  put<int32_t>(record, 0, kind);
+  put<uint8_t>(record, 4, run->direction);
+  put<uint64_t>(record, 8, run->bytes);
+  put<uint64_t>(record, 16, run->start_ns);
+  put<uint64_t>(record, 24, run->end_ns);
+  put<uint32_t>(record, 36, context_number);
+  put<uint32_t>(record, 40, run->stream);
+  append(profiler().kernels, record);
+}
+
 void deliver(const Bytes& records, size_t record_bytes, Requested requested, Completed completed) {
   for (size_t at = 0; at < records.size();) {
     uint8_t* buffer = nullptr;
@@ -140,6 +155,11 @@ CUPTI_EXPORT cuptiActivityRegisterTimestampCallback(uint64_t (*)()) {
   return success;
 }
 
+CUPTI_EXPORT cuptiGetTimestamp(uint64_t* now) {
+  *now = rig_clock_ns();
+  return success;
+}
+
 CUPTI_EXPORT cuptiGetContextId(CUcontext, uint32_t* number) {
   *number = context_number;
   return success;
@@ -156,7 +176,7 @@ CUPTI_EXPORT cuptiGetStreamIdEx(CUcontext, CUstream stream, uint8_t per_thread, 
 CUPTI_EXPORT cuptiActivityEnable(int kind) {
   std::lock_guard<std::mutex> lock(profiler().mutex);
   profiler().kinds.insert(kind);
-  rig_trace(launched, ran);
+  rig_trace(launched, ran, copied);
   return success;
 }
 
@@ -197,7 +217,7 @@ CUPTI_EXPORT cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, uint8_t**
   if (*record) {
     int32_t kind = 0;
     std::memcpy(&kind, *record, sizeof kind);
-    next = *record + (kind == kind_kernel ? kernel_bytes : correlation_bytes);
+    next = *record + (kind == kind_correlation ? correlation_bytes : kernel_bytes);
   }
   if (next >= buffer + valid) return limit_reached;
   *record = next;
