@@ -23,6 +23,7 @@ from kerncap.regular_file import read_regular
 from kerncap.report import markdown
 from kerncap.report.html import Material, range_page, render
 from kerncap.report.html.results import checked, told
+from kerncap.report.html.trace import condensed
 from kerncap.whole_files import write
 
 MAX_RESULT_BYTES = 64 << 20
@@ -71,9 +72,10 @@ def report(
 
     ``output``: by default the folder's name with ``.html`` or ``.md`` in the working directory; a page that
     is there is replaced. ``results``: files with what other commands print with ``--json`` (verify, replay,
-    replay --limits, tune, sanitize, profile). ``sanitize``: where the reproducer has the kernel's TTIR and no
-    document of the sanitizer is given, its answer is made here, which executes nothing. ``as_markdown``: a
-    text for an issue instead of the page; ``as_task``: one for who is to make the kernel faster.
+    replay --limits, tune, sanitize, profile), or the trace of list --timeline. ``sanitize``: where the
+    reproducer has the kernel's TTIR and no document of the sanitizer is given, its answer is made here, which
+    executes nothing. ``as_markdown``: a text for an issue instead of the page; ``as_task``: one for who is to
+    make the kernel faster.
     ``keep_private``: as for `pack`. Raises `sharing.Private` if something private can't be taken out,
     FormatError, UsageError, KerncapError.
     """
@@ -99,7 +101,7 @@ def report(
         shareable(path, keep_private, made.path, Reproducer.open) as shared,
     ):
         reproducer, scrubber = shared.reproducer, shared.scrubber
-        documents = _read_results(reproducer, results)
+        documents = _read_results(reproducer, results, is_text)
         why = _sanitize(path, reproducer, documents, sanitize)
         facts = {**inspect(reproducer.path), "path": folder}
         material = Material(
@@ -141,13 +143,19 @@ def _range(path: Path, target: Path, folder: str, keep_private: Collection[str])
     return Report(target, len(page), kernel, (), (), findings)
 
 
-def _read_results(reproducer: Reproducer, files: Sequence[Path | str]) -> Results:
+def _read_results(reproducer: Reproducer, files: Sequence[Path | str], as_text: bool) -> Results:
     found: Results = {}
     kernel = reproducer.manifest.kernel
     for file in map(Path, files):
         data = read_regular(file, MAX_RESULT_BYTES)
         kind, document = told(str(file), data)
         result = checked(kind, document, str(file))
+        if kind == "list":
+            drawn = condensed(result, {kernel.name, kernel.qualified_name}, with_lanes=not as_text)
+            if drawn is None:
+                raise UsageError(f"{file}: has no launch of {kernel.name}; give a trace of its program")
+            found.setdefault(kind, []).append(drawn)
+            continue
         named = {one.kernel for one in result.launches} if kind == "sanitize" else {result.kernel}
         # ncu writes a kernel's name as C++ has it, so a profile is not told by its name.
         if kind != "profile" and named and not named & {kernel.name, kernel.qualified_name}:

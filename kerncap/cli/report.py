@@ -21,7 +21,8 @@ from kerncap.cli.several import of_each
 )  # fmt: skip
 @click.option(
     "--with", "results", multiple=True, metavar="FILE.json", type=PATH,
-    help="Add the --json output of verify, replay (also --limits), tune, sanitize or profile. Repeatable.",
+    help="Add the --json output of verify, replay (also --limits), tune, sanitize or profile, "
+    "or the trace of list --timeline. Repeatable.",
 )  # fmt: skip
 @click.option("--no-sanitize", is_flag=True, help="Leave out the sanitizer's answer.")
 @keep_private_option

@@ -85,7 +85,7 @@ def render_task(
 
 def _said(document: Document) -> str:
     result = str(document.get("result", "")).upper()
-    return f"{result} ({document['summary']})" if document.get("summary") else result or "done"
+    return f"{result} ({document['summary']})".lstrip() if document.get("summary") else result or "done"
 
 
 def _cut(text: str, most_bytes: int) -> str:

@@ -83,6 +83,7 @@ def _facts(material: Material) -> dict[str, Any]:
         "write_set": material.facts["write_set"],
         "timings": _timings(material),
         "limits": _limits(material),
+        "timelines": material.of("list"),
         "tunes": _tunes(material),
         "profiles": [checked("profile", document) for document in material.of("profile")],
         "environment": overview.environment(material),

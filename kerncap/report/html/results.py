@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from kerncap.answer import Answer
 from kerncap.errors import UsageError
 from kerncap.report.html.material import Document, plain
+from kerncap.report.html.trace import Trace
 
 Many = Meta(max_length=200_000)
 Texts = Annotated[tuple[str, ...], Many]
@@ -199,12 +200,13 @@ class Profile(_Base, frozen=True, kw_only=True):
 
 # kind -> the keys that identify it, its type, the command that prints it
 KINDS: Mapping[str, tuple[frozenset[str], Any, str]] = {
-    "verify": (frozenset({"judged_by", "stages"}), Verdict, "verify"),
-    "replay": (frozenset({"judged_by"}), Verdict, "replay"),
-    "limits": (frozenset({"bounds", "times_ms"}), Limits, "replay --limits"),
-    "tune": (frozenset({"trials", "space"}), Tune, "tune"),
-    "sanitize": (frozenset({"launches"}), Sanitized, "sanitize"),
-    "profile": (frozenset({"claims", "metrics"}), Profile, "profile"),
+    "verify": (frozenset({"judged_by", "stages"}), Verdict, "verify --json"),
+    "replay": (frozenset({"judged_by"}), Verdict, "replay --json"),
+    "limits": (frozenset({"bounds", "times_ms"}), Limits, "replay --limits --json"),
+    "tune": (frozenset({"trials", "space"}), Tune, "tune --json"),
+    "sanitize": (frozenset({"launches"}), Sanitized, "sanitize --json"),
+    "profile": (frozenset({"claims", "metrics"}), Profile, "profile --json"),
+    "list": (frozenset({"traceEvents"}), Trace, "list --timeline FILE"),
 }
 
 
@@ -220,7 +222,7 @@ def told(name: str, data: bytes) -> tuple[str, Document]:
                 checked(kind, document, name)
                 return kind, document
     commands = ", ".join(command for _, _, command in KINDS.values())
-    raise UsageError(f"{name}: not a document for a report; give the --json output of {commands}")
+    raise UsageError(f"{name}: not a document for a report; give the output of {commands}")
 
 
 def checked(kind: str, document: Document, name: str = "") -> Any:
@@ -229,4 +231,4 @@ def checked(kind: str, document: Document, name: str = "") -> Any:
     try:
         return msgspec.convert(document, expected, strict=True)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise UsageError(f"{name}: not what `kerncap {command} --json` prints: {plain(error)}") from error
+        raise UsageError(f"{name}: not what `kerncap {command}` writes: {plain(error)}") from error

@@ -52,6 +52,23 @@ def test_results_are_searched_too(tmp_path: Path) -> None:
     assert "/home/USER/x.py" in page and "alice" not in page
 
 
+def test_a_trace_shows_when_the_kernel_ran(tmp_path: Path) -> None:
+    folder = write(tmp_path, Made([Tensor("x", ramp(4, 4))]))
+    trace = tmp_path / "trace.json"
+    track = {"ph": "M", "name": "thread_name", "pid": 7, "tid": 1, "args": {"name": "GPU 0, stream <b>"}}
+    launch = {"ph": "X", "cat": "launch", "name": "k", "pid": 7, "tid": 1, "ts": 1.5, "dur": 2.0}
+    events = [track, *({**launch, "args": {"kernel": name}} for name in ("scale", "private_kernel"))]
+    trace.write_text(json.dumps({"traceEvents": events}))
+    page = report(folder, tmp_path / "r.html", results=[trace]).path.read_text()
+    assert "1 of 2 launches in 2" in page and page.count('<rect class="bar binding"') == 1
+    assert "GPU 0, stream &lt;b&gt;" in page and "private_kernel" not in page
+    text = report(folder, tmp_path / "r.md", results=[trace], as_markdown=True).path.read_text()
+    assert "- `kerncap list`: `(1 of 2 launches in 2" in text
+    trace.write_text(json.dumps({"traceEvents": events[::2]}))
+    with pytest.raises(UsageError, match="has no launch of scale; give a trace of its program"):
+        report(folder, tmp_path / "r.html", results=[trace])
+
+
 def test_the_same_page_each_time(tmp_path: Path) -> None:
     folder = write(tmp_path, Made([Tensor("x", ramp(40, 40), ramp(40, 40) * 2)]))
     first, second = (report(folder, tmp_path / name).path.read_bytes() for name in ("a.html", "b.html"))

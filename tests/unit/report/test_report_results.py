@@ -19,6 +19,7 @@ from kerncap.report.html.results import checked, told
         ({"trials": [], "space": {}, "shapes": []}, "tune"),
         ({"launches": []}, "sanitize"),
         ({"claims": [], "metrics": {}, "device": "d"}, "profile"),
+        ({"traceEvents": []}, "list"),
     ],
 )
 def test_documents_are_told_apart(document: dict[str, object], kind: str) -> None:
