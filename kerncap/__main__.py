@@ -13,11 +13,21 @@ def main() -> int:
     """Leave the current folder out of all imports, then run the command line."""
     _leave_current_folder()
     gc.set_threshold(50_000, 20, 100)  # most of what a short command makes are modules, and no garbage
-    from kerncap import cli
+    if sys.argv[1:2] in (["replay"], ["verify"]):
+        from kerncap.replay import nursery  # before click: the driver starts meanwhile
 
-    status = cli.main()
+        with nursery.early(sys.argv[2:]):
+            status = _run()
+    else:
+        status = _run()
     gc.freeze()  # else the interpreter's end looks for garbage among them
     return status
+
+
+def _run() -> int:
+    from kerncap import cli
+
+    return cli.main()
 
 
 def _leave_current_folder() -> None:

@@ -127,12 +127,25 @@ class Nursery:
                 ) from error
 
 
+_begun: list[Nursery | None] = []  # before the command that wants it was loaded
+
+
+@contextlib.contextmanager
+def early(words: Sequence[str]) -> Iterator[None]:
+    """What `ahead` will give, before the command of these words is loaded, if it only replays or judges."""
+    with contextlib.ExitStack() as stack:
+        if all(word in ("--trust", "--json") or not word.startswith("-") for word in words):
+            _begun.append(stack.enter_context(ahead()))
+        yield
+        _begun.clear()
+
+
 @contextlib.contextmanager
 def ahead() -> Iterator[Nursery | None]:
     """One for CUDA launches, if they may be replayed here, before it is known what will be."""
-    begun = None
-    with contextlib.suppress(ReplayError):
-        if has_driver():
+    begun = _begun.pop() if _begun else None
+    if begun is None and has_driver():
+        with contextlib.suppress(ReplayError):
             begun = Nursery(sys.executable, environment_of("native"), "cuda", begin=True)
     try:
         yield begun

@@ -90,7 +90,8 @@ def _serve(what: str, *given: str) -> None:
         from _kerncap_worker.serve_loop import serve
 
         serve(words[0], int(read_fd), int(write_fd), words[1] == "1")
-    if "torch" in sys.modules:  # its orderly end takes half a second, and there is nothing left to lose
+    # An orderly end takes half a second with torch, and there is nothing left to lose; ROCr needs it.
+    if "torch" in sys.modules or "cuda.bindings.driver" in sys.modules:
         _end()
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .nursery_messages import Asked
 
 _MOST_BYTES = 1 << 16
+# A context with one queue, which is enough for one launch, is made in less than half the time of one with 8.
+_QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
 _MODULES = {
     "cuda": (".native.operations", ".native.cuda_vendor", ".cuda.placement"),
     "hip": (".native.operations", ".hip.hip_vendor", ".hip.placement"),
@@ -103,7 +105,8 @@ def _fork() -> int:
 
 def _begin(control: socket.socket) -> list[str]:
     """In a fork that has no job yet: load, start the driver meanwhile, then wait for the words."""
-    starting = threading.Thread(target=_start_driver)
+    driver = _load_bindings()  # first, and alone: the driver takes longer to start than the rest to load
+    starting = threading.Thread(target=_start_driver, args=(driver,))
     starting.start()
     _load("cuda")
     from . import typed_json
@@ -159,13 +162,13 @@ def _load_bindings() -> Any:
         return importlib.import_module(".cuda_bindings", __package__).load("driver")
 
 
-def _start_driver() -> None:
+def _start_driver(driver: Any) -> None:
     """Start CUDA's driver, and the context of its only device: that is nine tenths of a worker's start.
 
     Of several devices it is not known which will be wanted, and a device that takes one context at a time may
     be wanted by another process.
     """
-    driver = _load_bindings()
+    os.environ.setdefault(_QUEUES, "1")
     with contextlib.suppress(Exception):  # whoever needs the driver will say what is wrong with it
         driver.cuInit(0)
         if driver.cuDeviceGetCount()[1] != 1:

@@ -122,7 +122,7 @@ def test_the_first_fork_begins_before_there_is_a_job(tmp_path: Path, lives: bool
 DRIVER = """
 import ctypes
 from kerncap.replay.worker import nursery
-nursery._start_driver()
+nursery._start_driver(nursery._load_bindings())
 active = ctypes.c_int(-1)
 state = ctypes.CDLL("libcuda.so.1").cuDevicePrimaryCtxGetState
 status = state(0, ctypes.byref(ctypes.c_uint()), ctypes.byref(active))
