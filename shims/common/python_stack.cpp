@@ -25,6 +25,7 @@ constexpr size_t max_bytes = 256 * 1024, max_frames = 100;
 struct Interpreter {
   void (*dump)(int fd, void* thread_state) = nullptr;
   void* (*this_thread)() = nullptr;
+  int (*has_lock)() = nullptr;
 };
 
 void* symbol(const char* name) noexcept {
@@ -39,6 +40,7 @@ const Interpreter& interpreter() noexcept {
     if (dump == nullptr) dump = symbol("PyUnstable_DumpTraceback");
     one.dump = reinterpret_cast<void (*)(int, void*)>(dump);
     one.this_thread = reinterpret_cast<void* (*)()>(symbol("PyGILState_GetThisThreadState"));
+    one.has_lock = reinterpret_cast<int (*)()>(symbol("PyGILState_Check"));
     if (one.this_thread == nullptr) one.dump = nullptr;
     ::dlerror();
     return one;
@@ -101,6 +103,11 @@ PythonStack python_stack_here() {
   ssize_t size = ::pread(file.get(), &text[0], text.size(), 0);
   text.resize(size > 0 ? static_cast<size_t>(size) : 0);
   return parse_python_stack(text);
+}
+
+bool has_interpreter_lock() noexcept {
+  const Interpreter& python = interpreter();
+  return python.has_lock != nullptr && python.has_lock() != 0;
 }
 
 void write_stack(json::Writer& json, Key name, const PythonStack& stack) {

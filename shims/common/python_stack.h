@@ -20,6 +20,9 @@ using PythonStack = std::vector<PythonFrame>;  // innermost last
 // traceback writer (3.11 and 3.12 do; 3.9, 3.10, 3.13 and 3.14 mostly don't). Takes no GIL and no lock.
 PythonStack python_stack_here();
 
+// Whether this thread runs Python code, so that no other thread of its interpreter does.
+bool has_interpreter_lock() noexcept;
+
 // What `_Py_DumpTraceback` wrote; the frames of Triton's runtime and of kerncap's hook, which launch for the
 // line above them, are left out.
 PythonStack parse_python_stack(std::string_view text);

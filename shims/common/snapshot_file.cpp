@@ -43,7 +43,7 @@ std::string io_error_text(int error) {
 bool SnapshotFile::create(const Session& session, const std::string& name, uint64_t size, std::string* why) {
   KeepErrno keep;
   name_ = name;
-  size_t stripes = size > striped_from ? std::max<size_t>(writer_count(), 1) : 1;
+  size_t stripes = std::clamp<uint64_t>(size / stripe_bytes, 1, writer_count());
   for (size_t i = 0; i < stripes; ++i) {
     paths_.push_back(session.path(name) + (i == 0 ? "" : "." + std::to_string(i)));
     fds_.emplace_back(::open(paths_.back().c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));

@@ -24,8 +24,7 @@ extern WriteFunction snapshot_write;
 
 class SnapshotFile {
  public:
-  static constexpr uint64_t stripe_bytes = 4U << 20;
-  static constexpr uint64_t striped_from = 64U << 20;  // one file below that
+  static constexpr uint64_t stripe_bytes = 4U << 20;  // and a file for each writer that has a whole one
 
   // `name` ("3.pre") of `size` bytes, all holes. False: `why`.
   bool create(const Session& session, const std::string& name, uint64_t size, std::string* why);

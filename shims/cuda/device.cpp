@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/gate.h"
+#include "common/python_stack.h"
 #include "common/readable.h"
 #include "common/text.h"
 #include "cuda/activity.h"
@@ -233,7 +234,8 @@ void CudaDevice::finish_stopped() noexcept {
 }
 
 std::vector<uint64_t> CudaDevice::mirror_blocks() {
-  return torch_mirror::blocks(mirror_deadline_ns);
+  // The hook's thread can't answer while this one has Python's lock.
+  return torch_mirror::blocks(has_interpreter_lock() ? 0 : mirror_deadline_ns);
 }
 
 std::string CudaDevice::program_of(const Image& image) {

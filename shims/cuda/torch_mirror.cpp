@@ -55,7 +55,7 @@ std::vector<uint64_t> blocks(uint64_t deadline_ns) {
   State& s = state();
   std::unique_lock<std::mutex> lock(s.mutex);
   // Nobody waits where torch is not, and where the hook's thread still works on an older request.
-  if (s.waiting == 0 || s.current != 0 || s.ended) return result;
+  if (deadline_ns == 0 || s.waiting == 0 || s.current != 0 || s.ended) return result;
   uint64_t request = s.current = ++s.last;
   s.is_answered = false;
   s.triples.clear();

@@ -32,6 +32,17 @@ CASE(mirror_is_answered_by_the_waiting_thread) {
   CHECK(mirror::blocks(second_ns).empty());
 }
 
+CASE(mirror_asks_nobody_who_has_no_time_to_answer) {
+  std::atomic<bool> asked{false};
+  std::thread hook([&] {
+    if (mirror::wait() != 0) asked.store(true);
+  });
+  for (int i = 0; i < 50; ++i) CHECK(mirror::blocks(0).empty());
+  mirror::end();
+  hook.join();
+  CHECK(!asked.load());
+}
+
 CASE(mirror_gives_up_at_the_deadline) {
   std::atomic<bool> asked{false};
   std::thread hook([&] {

@@ -149,7 +149,7 @@ CASE(state_stripes_hold_every_byte) {
   Folder folder;
   SnapshotFile file;
   std::string why;
-  uint64_t size = SnapshotFile::striped_from + SnapshotFile::stripe_bytes * 3 + 12345;
+  uint64_t size = SnapshotFile::stripe_bytes * (writer_count() + 3) + 12345;
   CHECK(file.create(*folder.session, "1.pre", size, &why));
   json::Writer json;
   file.describe(json);
