@@ -161,6 +161,7 @@ constexpr int event_memory_fault = 0;
 
 constexpr uint32_t queue_type_multi = 0;
 constexpr uint32_t queue_type_single = 1;
+constexpr uint32_t queue_type_cooperative = 2;
 
 constexpr unsigned packet_invalid = 1;
 constexpr unsigned packet_dispatch = 2;

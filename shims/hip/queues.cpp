@@ -236,7 +236,7 @@ Status create_queue(const QueueRequest& request, CreateQueue plain, HsaQueue** q
   return constant::success;
 }
 
-void forget_queue(HsaQueue* handle) noexcept {
+bool forget_queue(HsaQueue* handle) noexcept {
   Registry& all = registry();
   Queue* queue = nullptr;
   {
@@ -247,9 +247,10 @@ void forget_queue(HsaQueue* handle) noexcept {
       all.queues.erase(all.queues.begin() + static_cast<ptrdiff_t>(i));
     }
   }
-  if (queue == nullptr) return;
+  if (queue == nullptr) return true;
   for (Backoff backoff; queue->ringers.load(std::memory_order_acquire) != 0;) backoff.pause();
   queue->dispose();  // the object stays: launches are remembered by it
+  return queue->type != constant::queue_type_cooperative;
 }
 
 std::vector<Queue*> all_queues() {

@@ -105,7 +105,10 @@ struct QueueRequest {
 };
 Status create_queue(const QueueRequest& request, CreateQueue plain, HsaQueue** queue) noexcept;
 // Before it is destroyed. Waits for threads of ours that wake it.
-void forget_queue(HsaQueue* queue) noexcept;
+// Whether it is to be destroyed. One for cooperative launches is not: the runtime keeps the queue under it
+// for the agent, and destroys it at its end, but an intercept queue that is destroyed takes that one with it.
+// Source: ROCr, InterceptQueue and GpuAgent::gws_queue_.
+bool forget_queue(HsaQueue* queue) noexcept;
 
 std::vector<Queue*> all_queues();
 unsigned plain_queues() noexcept;  // whose packets nobody sees

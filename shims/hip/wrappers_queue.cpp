@@ -21,8 +21,7 @@ Status wrap::hsa_amd_queue_intercept_create(Agent agent, uint32_t size, uint32_t
 
 Status wrap::hsa_queue_destroy(HsaQueue* queue) noexcept {
   gate::Pass pass;
-  forget_queue(queue);
-  return real().hsa_queue_destroy(queue);
+  return forget_queue(queue) ? real().hsa_queue_destroy(queue) : constant::success;
 }
 
 }  // namespace kerncap::hip

@@ -171,6 +171,11 @@ def test_a_queue_of_a_single_producer(capture: Run) -> None:
     assert failed["reason"].startswith("hsa queue 0 has one producer, and")
 
 
+def test_a_queue_for_cooperative_launches_is_left_to_the_runtime(capture: Run) -> None:
+    capture("queue_for_cooperative_launches")
+    assert (capture.first_float("pre"), capture.first_float("post")) == (0, 1)
+
+
 def test_a_queue_that_can_not_be_intercepted(capture: Run) -> None:
     capture("queue_that_can_not_be_intercepted")
     [launch] = capture.of(RecordKind.LAUNCH)

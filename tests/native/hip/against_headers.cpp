@@ -104,6 +104,7 @@ SAME(pointer_ipc, HSA_EXT_POINTER_TYPE_IPC);
 SAME(event_memory_fault, HSA_AMD_GPU_MEMORY_FAULT_EVENT);
 SAME(queue_type_multi, HSA_QUEUE_TYPE_MULTI);
 SAME(queue_type_single, HSA_QUEUE_TYPE_SINGLE);
+SAME(queue_type_cooperative, HSA_QUEUE_TYPE_COOPERATIVE);
 SAME(packet_invalid, HSA_PACKET_TYPE_INVALID);
 SAME(packet_dispatch, HSA_PACKET_TYPE_KERNEL_DISPATCH);
 SAME(packet_barrier_and, HSA_PACKET_TYPE_BARRIER_AND);

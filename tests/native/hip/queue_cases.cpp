@@ -207,6 +207,16 @@ CASE(queue_of_a_single_producer) {
   CHECK(p.data[0] == 1);
 }
 
+CASE(queue_for_cooperative_launches) {
+  Program p;
+  HsaQueue* queue = make_queue(64, constant::queue_type_cooperative);
+  Signal done = make_signal(1);
+  submit(queue, {dispatch(p.add, p.arguments, done)});
+  wait(done);
+  wait_until_empty(queue);
+  destroy_queue(queue);
+}
+
 CASE(queue_that_can_not_be_intercepted) {
   refuses_intercept = true;
   Program p;

@@ -285,6 +285,8 @@ Status hsa_amd_queue_intercept_register(HsaQueue* queue, PacketHandler handler, 
 }
 Status hsa_queue_destroy(HsaQueue* handle) {
   Queue_& queue = queue_of(handle);
+  if (handle->type == constant::queue_type_cooperative && queue.handler != pass_on)
+    broken("the agent's queue for cooperative launches was destroyed with what intercepts it");
   {
     std::lock_guard<std::mutex> guard(queue.hardware);
     queue.quit = true;
