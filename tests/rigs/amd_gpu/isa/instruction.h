@@ -168,6 +168,7 @@ void add_memory_atomics(Table&);
 void add_buffer(Table&);
 void add_lds(Table&);
 void add_lds_atomics(Table&);
+void add_gws(Table&);
 
 }  // namespace amd_gpu
 

@@ -174,6 +174,8 @@ bool parse_flag(std::string_view text, Instruction& instruction) {
     instruction.move = Move::row_mirror;
   else if (text == "row_half_mirror")
     instruction.move = Move::row_half_mirror;
+  else if (text == "gds")  // other memory, which is not here
+    return instruction.mnemonic.starts_with("ds_gws_");
   else
     return text == "slc" || text == "scc" || text == "sc1" || text == "nt" || text == "off";
   return true;

@@ -28,6 +28,7 @@ const Table& Table::of(Target target) {
                      add_buffer,
                      add_lds,
                      add_lds_atomics,
+                     add_gws,
                      add_scaled,
                      add_gfx950,
                      add_matrix_scaled}) {

@@ -54,6 +54,7 @@ void Wave::reset(u32 vector_registers, u32 accumulation_registers) {
   std::memset(scalar, 0, sizeof scalar);
   if (scratch_) std::memset(scratch_.get(), 0, static_cast<size_t>(shared.private_bytes) * lanes);
   scc = indexing = done = at_barrier = pause = false;
+  waits_for_pass = 0;
 }
 
 u32 Wave::read_special(u16 index) const {

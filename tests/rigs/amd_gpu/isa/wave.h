@@ -91,7 +91,8 @@ struct Wave {
   bool scc = false;
   bool indexing = false;  // s_set_gpr_idx_on: M0 shifts the registers of vector instructions
   bool done = false, at_barrier = false;
-  bool pause = false;  // lets the other waves run: it waits for something, or has run for long
+  u64 waits_for_pass = 0;  // of the barrier of ds_gws_barrier that it is at
+  bool pause = false;      // lets the other waves run: it waits for something, or has run for long
 
   u64 pair(u16 index) const {
     u64 value;
