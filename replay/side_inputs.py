@@ -41,6 +41,7 @@ _AMD_WORD = {"s_memtime": 0xC0900000, "s_memrealtime": 0xC0940000}
 _AMD_WORD_MASK = 0xFFFC0000
 _GETREG, _GETREG_MASK = 0xB8800000, 0xFF800000
 _HARDWARE_IDS = (4, 20)  # HW_ID, XCC_ID
+_GRID_BARRIER, _GRID_BARRIER_MASK = 0xD93B0000, 0xFFFF0000  # ds_gws_barrier
 _RELATIVE = 13  # R_AMDGPU_RELATIVE64
 
 
@@ -113,7 +114,7 @@ def _of_image(data: bytes, name: str) -> SideInputs | None:
     try:
         elf = Elf(data)
         if elf.machine == AMDGPU:
-            return _of_code_object(elf, name, _of_runtime(data, name))
+            return _of_code_object(elf, name, _hidden_kinds(data, name))
         if elf.machine != _CUDA:
             return None
         calls = device_calls.of_elf(elf)
@@ -164,19 +165,19 @@ def _of_sass(code: bytes) -> tuple[set[str], bool]:
     return clocks, bool(kept.any())
 
 
-def _of_runtime(data: bytes, name: str) -> tuple[str, ...]:
-    """As the hidden arguments say, which the compiler leaves out where it sees that nothing uses them."""
+def _hidden_kinds(data: bytes, name: str) -> list[str]:
+    """Of the kernel's hidden arguments, which the compiler leaves out if it sees that nothing uses them."""
     try:
         kernel = CodeObject(data).kernel(name)
     except CodeObjectProblem:
-        return ()
-    kinds = [each.value_kind for each in kernel.hidden] if kernel is not None else []
-    return tuple(dict.fromkeys(RUNTIMES_OWN[kind] for kind in kinds if kind in RUNTIMES_OWN))
+        return []
+    return [each.value_kind for each in kernel.hidden] if kernel is not None else []
 
 
-def _of_code_object(elf: Elf, name: str, runtime: tuple[str, ...]) -> SideInputs:
+def _of_code_object(elf: Elf, name: str, hidden: list[str]) -> SideInputs:
     plain = name.removesuffix(".kd")
     clocks = set[str]()
+    runtime = dict.fromkeys(RUNTIMES_OWN[kind] for kind in hidden if kind in RUNTIMES_OWN)
     for symbol in elf.symbols():
         if symbol.type != FUNCTION or symbol.name != plain or symbol.section >= len(elf.sections):
             continue
@@ -189,7 +190,15 @@ def _of_code_object(elf: Elf, name: str, runtime: tuple[str, ...]) -> SideInputs
         ids = words[(words & np.uint32(_GETREG_MASK)) == _GETREG] & np.uint32(0x3F)
         if np.isin(ids, np.array(_HARDWARE_IDS, dtype=np.uint32)).any():
             clocks.add("hw_id")
-    return SideInputs(tuple(sorted(clocks)), addresses=_holds_code_addresses(elf), runtime=runtime)
+        if ((words & np.uint32(_GRID_BARRIER_MASK)) == _GRID_BARRIER).any():
+            runtime["the GPU's counters for barriers of a grid (GWS)"] = None
+    return SideInputs(
+        tuple(sorted(clocks)),
+        heap="hidden_heap_v1" in hidden,
+        prints="hidden_hostcall_buffer" in hidden,
+        addresses=_holds_code_addresses(elf),
+        runtime=tuple(runtime),
+    )
 
 
 def _holds_code_addresses(elf: Elf) -> bool:

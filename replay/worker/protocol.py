@@ -116,14 +116,12 @@ class CodeObject:
 
 Image = Cubin | CodeObject
 
-# Hidden arguments that only the application's HIP runtime has: what really uses one can't be replayed.
+# Hidden arguments that lead to the application's HIP runtime: a launch that uses one may not be replayed.
 RUNTIMES_OWN = {
-    "hidden_hostcall_buffer": "calls to the host (printf, assert)",
-    "hidden_heap_v1": "malloc in the kernel",
+    "hidden_hostcall_buffer": "calls to the host (printf, assert) as another ROCm answers them",
     "hidden_printf_buffer": "printf through a buffer",
     "hidden_default_queue": "launches by the kernel",
     "hidden_completion_action": "launches by the kernel",
-    "hidden_multigrid_sync_arg": "synchronisation of a whole grid",
 }
 
 

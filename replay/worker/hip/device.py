@@ -6,6 +6,7 @@ Everything is done when a call returns, but for a dispatch: what comes after one
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ _STAGING_BYTES = 8 * 1024 * 1024
 _QUEUE_PACKETS = 64
 _SPIN_S = 1e-3  # asked again at once for so long, then with the thread asleep
 _SLICE_S = 5e-3  # between two looks at the clock and at what ROCr has reported
+_SERVED_S = 2e-4  # between two looks at what a kernel asks of its host
 _CACHE_LEVELS = 4
 _ROOM_TO_SPARE = 1.25
 
@@ -44,6 +46,7 @@ class Device:
         self.done = runtime.signal()
         self._queue = self._make_queue()
         self._pending = False
+        self.serve: Callable[[], None] | None = None  # answers a kernel that waits for its host
         self._staging = self.host_memory(_STAGING_BYTES)
         self._staging_data = host_bytes(self._staging, _STAGING_BYTES)
 
@@ -111,6 +114,10 @@ class Device:
 
     def free(self, address: int) -> None:
         self._settle()
+        self.release(address)
+
+    def release(self, address: int) -> None:
+        """Give back what no kernel uses, also while one runs."""
         self._allocated.pop(address, None)
         self.runtime.call("hsa_amd_memory_pool_free", address)
 
@@ -206,7 +213,7 @@ class Device:
         """
         if self._pending:
             value = self._wait_for(self.done, limit_s, "the kernel")
-            self._pending = False
+            self._pending, self.serve = False, None
             if value < 0:
                 raise Fault(f"the kernel: its completion signal says {value}")
         elif self.runtime.lost:
@@ -221,13 +228,17 @@ class Device:
         while True:
             waited = time.monotonic() - begin
             active = waited < _SPIN_S
-            ticks = int((_SPIN_S if active else _SLICE_S) * self._ticks_per_s)
+            served = self.serve if signal == self.done else None
+            slice_s = _SERVED_S if served else _SPIN_S if active else _SLICE_S
+            ticks = int(slice_s * self._ticks_per_s)
             state = hsa.WAIT_STATE_ACTIVE if active else hsa.WAIT_STATE_BLOCKED
             value = int(self._wait(signal, hsa.SIGNAL_CONDITION_LT, 1, ticks, state))
             if self.runtime.lost:
                 raise Fault(f"{what}: {self.runtime.lost}")
             if value < 1:
                 return value
+            if served:
+                served()
             if limit_s is not None and waited > limit_s:
                 raise TimedOut(f"the kernel did not end within {limit_s:g} s")
 

@@ -6,8 +6,8 @@ Source: "User Guide for AMDGPU Backend" of LLVM, the table of value kinds of an 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ..protocol import RUNTIMES_OWN, Slot
 
@@ -16,13 +16,15 @@ _AXES = {"x": 0, "y": 1, "z": 2}
 
 @dataclass(frozen=True)
 class Dispatched:
-    """What hidden arguments are made of: the shape of a dispatch and the queue that it goes to."""
+    """What hidden arguments are made of: the shape of a dispatch, the queue that it goes to, and addresses
+    of what the host gives (``given``, by their kinds)."""
 
     work_items: tuple[int, int, int]
     workgroup: tuple[int, int, int]
     dimensions: int
     dynamic_group_bytes: int
     queue_address: int
+    given: Mapping[str, int] = field(default_factory=dict)
 
 
 def fill(segment: bytearray, slots: Sequence[Slot], of: Dispatched) -> list[str]:
@@ -56,4 +58,5 @@ def _value(kind: str, of: Dispatched) -> int | None:
         # Bases of apertures: GPUs since gfx9 have them in registers, and are passed zeros.
         "hidden_private_base": 0,
         "hidden_shared_base": 0,
+        **of.given,
     }.get(kind)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+
 import numpy as np
 
 from ..common.failures import Fault, KernelError, Refused
@@ -9,7 +12,7 @@ from ..common.host_bytes import host_bytes
 from ..job import JobLaunch
 from ..native.variables import Variables
 from ..protocol import Compiled, three
-from . import hsa
+from . import host_services, hsa
 from .device import Device
 from .hidden import Dispatched, fill
 from .image import Image
@@ -38,7 +41,9 @@ class Launcher:
         self.image = image
         self.variables = variables
         self.notes: list[str] = []
-        self._dispatched = _dispatched(device, image, launch)
+        self._services = host_services.of_device(device)
+        given = self._services.give(image.metadata.hidden if image.metadata else [])
+        self._dispatched = dataclasses.replace(_dispatched(device, image, launch), given=given)
         self._empty = 0 in self._dispatched.work_items
         self._packet = self._make_packet(launch)
         self._packet.kernarg_address = self._make_segment(parameters)
@@ -47,6 +52,9 @@ class Launcher:
         """Queue the launch. Raises KernelError if the GPU can't take it, Fault if it is lost."""
         if self._empty:
             return
+        of = self._dispatched
+        groups = [-(-n // size) for n, size in zip(of.work_items, of.workgroup, strict=True)]
+        self._services.begin(of.given, math.prod(of.work_items), math.prod(groups))
         try:
             self._device.dispatch(self._packet)
         except hsa.HsaError as error:

@@ -90,6 +90,41 @@ extern "C" __global__ void until_released(volatile int* flag, int* out) {
 }
 
 extern "C" __global__ void with_printf(int* out) {
-  if (out[0] == -1) printf("never\n");
-  out[threadIdx.x] = threadIdx.x;
+  const unsigned i = threadIdx.x;
+  if (i % 16 == 0)
+    printf("%s %u of %5lld: %-8.3f|%*d|%c%%\n", i ? "lane" : "first", i, 1LL << 40, i / 3.0, 4, -7, 'x');
+  out[i] = i;
+}
+
+extern "C" __global__ void with_malloc(int* out) {
+  __shared__ int* made[64];
+  const unsigned i = threadIdx.x;
+  made[i] = static_cast<int*>(malloc(i % 2 ? 16 : 100000));
+  if (made[i]) *made[i] = i;
+  __syncthreads();
+  out[i] = made[63 - i] ? *made[63 - i] : -1;
+  __syncthreads();
+  free(made[i]);
+}
+
+// What grid.sync() of gfx942 does by the counters that the runtime passes: the compiler here makes another one.
+struct Counters {
+  void* other_grids;
+  unsigned number, grids;
+  unsigned long before, all;
+  unsigned arrived, unused, groups;
+};
+
+extern "C" __global__ void across_the_grid(int* out) {
+  auto* counters = static_cast<Counters*>(((void**)__builtin_amdgcn_implicitarg_ptr())[6]);
+  out[blockIdx.x] = blockIdx.x + 1;
+  __threadfence();
+  if (threadIdx.x == 0) {
+    atomicAdd(&counters->arrived, 1);
+    while (atomicAdd(&counters->arrived, 0) < counters->groups) __builtin_amdgcn_s_sleep(1);
+  }
+  __syncthreads();
+  int sum = 0;
+  for (unsigned k = 0; k < gridDim.x; k++) sum += atomicAdd(&out[k], 0);
+  out[gridDim.x + blockIdx.x] = sum + static_cast<int>(counters->all) + counters->grids;
 }

@@ -239,18 +239,33 @@ def test_host_and_managed_memory(code: bytes, folder: Path) -> None:
     assert any("managed memory and is plain device memory" in note for note in result.notes)
 
 
-def test_what_only_the_application_has_is_said(code: bytes, folder: Path) -> None:
-    made = launch("with_printf", code)
-    result = passes(made.array(np.zeros(64, np.int32), np.arange(64, dtype=np.int32)), folder)
-    assert any("what a replay can't give: calls to the host" in note for note in result.notes), result.notes
+def test_a_kernel_that_prints_is_answered_and_its_text_compared(code: bytes, folder: Path) -> None:
+    path = (
+        launch("with_printf", code).array(np.zeros(64, np.int32), np.arange(64, dtype=np.int32)).seal(folder)
+    )
+    same, other = folder / "same.hsaco", folder / "other.hsaco"
+    same.write_bytes(code)
+    other.write_bytes(code.replace(b"lane\0", b"LANE\0"))
+    result = run(path, candidate=same)
+    assert result.passed and any(
+        "it prints the same" in each and "4 lines" in each for each in result.verdict.notes
+    )
+    lines = [f"lane {i} of {1 << 40:5}: {i / 3:<8.3f}|{-7:4}|x%" for i in (16, 32, 48)]
+    [reason] = run(path, candidate=other).verdict.reasons
+    assert any(f"prints '{line}' 0 times, the captured kernel 1 times" in reason for line in lines), reason
 
 
-def test_a_fault_for_want_of_the_applications_runtime_says_nothing(code: bytes, folder: Path) -> None:
-    made = launch("with_printf", code).array(np.full(64, -1, np.int32), np.arange(64, dtype=np.int32))
-    verdict = run(made.seal(folder)).verdict
-    assert verdict.answer is Answer.UNDECIDED
-    [reason] = [each for each in verdict.reasons if "application's HIP runtime" in each]
-    assert reason.endswith("has: calls to the host (printf, assert), synchronisation of a whole grid"), reason
+def test_a_kernel_that_asks_for_memory_gets_it(code: bytes, folder: Path) -> None:
+    made = launch("with_malloc", code).array(np.zeros(64, np.int32), np.arange(63, -1, -1, dtype=np.int32))
+    passes(made, folder)
+
+
+def test_a_grid_waits_for_itself_by_its_counters(code: bytes, folder: Path) -> None:
+    groups = 7
+    first = np.arange(1, groups + 1)
+    wanted = np.concatenate([first, np.full(groups, first.sum() + 64 * groups + 1)]).astype(np.int32)
+    made = launch("across_the_grid", code, grid=(groups, 1, 1))
+    passes(made.array(np.zeros(2 * groups, np.int32), wanted), folder)
 
 
 # --- candidates ------------------------------------------------------------------------------------------

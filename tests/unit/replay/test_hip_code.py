@@ -97,7 +97,7 @@ def test_any_damaged_byte_ends_in_facts(tmp_path: Path, at: int, byte: int) -> N
     facts_of(bytes(data[: at + 1] if byte % 2 else data), tmp_path, SCALE)
 
 
-SHAPE = Dispatched((150, 6, 1), (64, 2, 1), 2, 1024, 0x7000)
+SHAPE = Dispatched((150, 6, 1), (64, 2, 1), 2, 1024, 0x7000, {"hidden_heap_v1": 0x9000})
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,7 @@ SHAPE = Dispatched((150, 6, 1), (64, 2, 1), 2, 1024, 0x7000)
         ("hidden_dynamic_lds_size", 4, 1024),
         ("hidden_queue_ptr", 8, 0x7000),
         ("hidden_shared_base", 4, 0),
+        ("hidden_heap_v1", 8, 0x9000),
     ],
 )
 def test_hidden_arguments(kind: str, size: int, value: int) -> None:
@@ -125,10 +126,10 @@ def test_hidden_arguments(kind: str, size: int, value: int) -> None:
 def test_what_this_process_does_not_have_is_null_and_said() -> None:
     segment = bytearray(b"\xff" * 24)
     slots = [
-        Slot("hidden_hostcall_buffer", 0, 8),
-        Slot("hidden_heap_v1", 8, 8),
+        Slot("hidden_printf_buffer", 0, 8),
+        Slot("hidden_default_queue", 8, 8),
         Slot("hidden_new_one", 16, 8),
     ]
     said = fill(segment, slots, SHAPE)
     assert segment == bytes(24)
-    assert said == ["calls to the host (printf, assert)", "malloc in the kernel", "new one"]
+    assert said == ["printf through a buffer", "launches by the kernel", "new one"]
