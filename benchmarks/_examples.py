@@ -1,0 +1,205 @@
+"""Samples of a vendor: each built, run once plain and once under `kerncap capture`, its launches verified.
+
+What does not build, or fails without kerncap, is left out and named. A sample that is in the journal is not
+run again; reproducers that did not pass stay in the output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from _harness import KERNCAP, ROOT, Row, arguments, finish
+
+SHOWN = 160
+_WAIVED = 2  # EXIT_WAIVED of NVIDIA's samples: not for this device
+
+
+@dataclass
+class Sample:
+    """``left_out``: why nothing of it was tried. The others are lines about kernels, each with its reason."""
+
+    name: str
+    left_out: str = ""
+    verified: list[str] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    same: list[str] = field(default_factory=list)  # passed with their own source as a candidate
+    not_same: list[str] = field(default_factory=list)
+
+    @property
+    def tried(self) -> int:
+        return len(self.verified) + len(self.undecided) + len(self.failed) + len(self.refused)
+
+
+@dataclass(frozen=True)
+class Limits:
+    build_s: float
+    run_s: float
+    verify_s: float
+
+
+class TooLong(Exception):
+    """A process that was ended for its time."""
+
+
+def run(
+    command: Sequence[str], folder: Path, limit_s: float, more: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """One process, ended with all that it started. ``more``: of its environment."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True,
+        errors="replace", start_new_session=True, env={**os.environ, **(more or {})},
+    )  # fmt: skip
+    try:
+        out, err = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise TooLong(f"more than {limit_s:g} s") from None
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def capture(sample: Sample, program: Sequence[str], folder: Path, out: Path, limits: Limits) -> list[Path]:
+    """The reproducers of one run; what was refused goes into ``sample``."""
+    plain = run(program, folder, limits.run_s)
+    if plain.returncode:
+        what = "waived: not for this device" if plain.returncode == _WAIVED else f"status {plain.returncode}"
+        sample.left_out = f"without kerncap: {what}"
+        return []
+    options = ["--json", "--no-self-check", "-k", ".", "--launch", "0", "-o", str(out)]
+    try:
+        done = run([*KERNCAP, "capture", *options, "--", *program], folder, limits.run_s)
+    except TooLong as error:
+        sample.failed.append(f"capture takes {error}")
+        return []
+    try:
+        document = json.loads(done.stdout)
+    except ValueError:
+        sample.failed.append(f"capture ended with {done.returncode}: {done.stderr.strip()[-SHOWN:]}")
+        return []
+    if document["target_status"] != plain.returncode:
+        sample.failed.append(f"under kerncap the program ended with {document['target_status']}")
+    sample.refused += document["failed"]
+    if not document["kernels"] and not sample.tried:
+        sample.left_out = f"no launch was seen: {document['reason']}"
+    return [Path(path) for path in document["captured"]]
+
+
+def verify(
+    sample: Sample, paths: list[Path], folder: Path, limits: Limits, source: Path | None = None
+) -> None:
+    """Sort the reproducers by their verdicts, and by those on ``source`` as a candidate; those that passed
+    are removed."""
+    for path in paths:
+        result, line = _verdict(path, folder, limits)
+        {"pass": sample.verified, "undecided": sample.undecided}.get(result, sample.failed).append(line)
+        edited = "pass"
+        if source is not None:
+            edited, line = _verdict(path, folder, limits, "--candidate", str(source))
+            (sample.same if edited == "pass" else sample.not_same).append(line)
+        if result == edited == "pass":
+            shutil.rmtree(path)
+
+
+def _verdict(path: Path, folder: Path, limits: Limits, *options: str) -> tuple[str, str]:
+    name = path.name.rsplit("-", 1)[0]
+    try:
+        done = run([*KERNCAP, "verify", "--json", *options, str(path)], folder, limits.verify_s)
+        document = json.loads(done.stdout)
+    except (TooLong, ValueError) as error:
+        return "", f"{name}: verify gave no answer ({error})"
+    return document["result"], f"{name}: {document['summary'][:SHOWN]}"
+
+
+def known(journal: Path) -> dict[str, Sample]:
+    lines = journal.read_text().splitlines() if journal.exists() else []
+    return {each["name"]: Sample(**each) for each in map(json.loads, lines)}
+
+
+def table(found: Sequence[Sample]) -> Iterator[str]:
+    columns = ("tried", "verified", "undecided", "failed", "refused", "same")
+    shown = [name for name in columns if name != "same" or any(s.same or s.not_same for s in found)]
+    yield " ".join([f"{'sample':56}", *(f"{name:>9}" for name in shown)])
+    for sample in found:
+        if sample.tried:
+            counts = [getattr(sample, name) for name in shown]
+            numbers = [each if isinstance(each, int) else len(each) for each in counts]
+            yield " ".join([f"{sample.name:56}", *(f"{number:>9}" for number in numbers)])
+    for what in ("failed", "refused", "undecided", "not_same"):
+        for sample in found:
+            yield from (f"{what}: {sample.name}: {line}" for line in getattr(sample, what))
+    reasons = Counter(sample.left_out for sample in found if sample.left_out)
+    for reason, count in reasons.most_common():
+        names = ", ".join(sample.name for sample in found if sample.left_out == reason)
+        yield f"left out, {count}: {reason} ({names})"
+
+
+def rows(found: Sequence[Sample], least: float) -> Iterator[Row]:
+    """``least``: of the kernels that are tried, verified or undecided."""
+    tried = sum(sample.tried for sample in found)
+    programs = sum(sample.tried > 0 for sample in found)
+    baseline = f"{tried} kernels of {programs} programs"
+    for name in ("verified", "undecided", "failed", "refused", "same", "not_same"):
+        count = sum(len(getattr(sample, name)) for sample in found)
+        if count or "same" not in name:
+            yield Row(name.replace("_", " "), count, "kernels", baseline, count / max(1, tried))
+    decided = sum(len(sample.verified) + len(sample.undecided) for sample in found)
+    yield Row("verified or undecided", decided, "kernels", baseline, decided / max(1, tried), least=least)
+
+
+def parser_of(description: str | None, output: str, run_s: float) -> argparse.ArgumentParser:
+    parser = arguments(description)
+    parser.add_argument("checkout", nargs="?", type=Path)
+    parser.add_argument("--only", default="", help="samples whose path has this regular expression")
+    parser.add_argument("--output", type=Path, default=ROOT / "build" / output)
+    parser.add_argument("--build-s", type=float, default=180)
+    parser.add_argument("--run-s", type=float, default=run_s)
+    parser.add_argument("--verify-s", type=float, default=90)
+    parser.add_argument("--jobs", type=int, default=4, help="samples at once")
+    return parser
+
+
+def every(
+    given: argparse.Namespace, name: str, samples: dict[str, Path], least: float,
+    one: Callable[[str, Path, Path, Limits], Sample],
+) -> int:  # fmt: skip
+    """The table of all ``samples``, folders by their names, and the share that holds."""
+    limits = Limits(given.build_s, given.run_s, given.verify_s)
+    out = given.output.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    journal = out / "journal.jsonl"
+    done = known(journal)
+
+    def tried(each: str, folder: Path) -> Sample:
+        work = out / each.replace("/", "-")
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        try:
+            return one(each, folder, work, limits)
+        except TooLong as error:
+            return Sample(each, f"without kerncap, or to build, it takes {error}")
+
+    with ThreadPoolExecutor(given.jobs) as pool, journal.open("a") as lines:
+        running = [pool.submit(tried, each, folder) for each, folder in samples.items() if each not in done]
+        for ended in as_completed(running):
+            sample = ended.result()
+            done[sample.name] = sample
+            print(json.dumps(asdict(sample)), file=lines, flush=True)
+            print(f"{sample.name}: {sample.tried} tried {sample.left_out}", file=sys.stderr, flush=True)
+    found = [done[each] for each in samples]
+    if not given.json:
+        print("\n".join(table(found)), flush=True)
+    return finish(name, rows(found, least), given.json)
