@@ -9,7 +9,7 @@ others are there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,7 +39,8 @@ _STEPS = (
     | DIVISIONS
     | SHIFTS
 )
-_OF_TRUTHS = frozenset(("arith.cmpi", "arith.andi", "arith.ori", "arith.xori", "arith.extui"))
+_JOINS = frozenset(("arith.andi", "arith.ori", "arith.xori"))
+_OF_TRUTHS = _JOINS | {"arith.cmpi", "arith.extui"}
 _TESTS = frozenset(
     f"__nv_{name}" for name in ("isnanf", "isnand", "isinff", "isinfd", "finitef", "isfinited")
 )
@@ -64,6 +65,7 @@ class Condition:
     kind: str  # "equal", "less", "more", "choice", or the operation's name
     numbers: frozenset[float]  # constants that it has
     storages: frozenset[int]  # that it depends on
+    uses: frozenset[str]  # operations that it decides: of loads and stores their mask, choices, branches
     of_infinities: bool  # only NaN or an infinity in memory can make it go the other way
     seen: set[float] = field(default_factory=set)
     left_out: set[float] = field(default_factory=set)
@@ -91,10 +93,14 @@ class Conditions:
         self._module = read_module(launch.ttir)
         flow = Dataflow(self._module, self._module.kernel, launch)
         watched = [one for one in flow.operations if _is_condition(flow, one)]
+        users: dict[Value, list[Operation]] = {}
+        for each in flow.operations:
+            for value in each.operands:
+                users.setdefault(value, []).append(each)
         self._by_operation = {
             one: Condition(
                 one, _kind(flow, one), frozenset(_numbers(flow, launch, one)), _storages(flow, one),
-                _is_of_infinities(flow, one),
+                frozenset(_uses(users, one)), _is_of_infinities(flow, one),
             )
             for one in watched
         }  # fmt: skip
@@ -103,12 +109,22 @@ class Conditions:
     @property
     def open(self) -> list[Condition]:
         """Those that went one way only; those that were not come to are behind one of them."""
-        return [one for one in self._by_operation.values() if len(one.ways) == 1 and not one.of_infinities]
+        return [one for one in self._one_way() if not one.of_infinities]
 
     @property
     def of_infinities(self) -> list[Condition]:
         """Those that only NaN and infinities in memory would turn, and did not."""
-        return [one for one in self._by_operation.values() if len(one.ways) == 1 and one.of_infinities]
+        return [one for one in self._one_way() if one.of_infinities]
+
+    def _one_way(self) -> list[Condition]:
+        """Without what joins one of them with others."""
+        found = {one for one, its in self._by_operation.items() if len(its.ways) == 1}
+        return [
+            self._by_operation[one]
+            for one in self._by_operation
+            if one in found
+            and not (one.name in _JOINS and any(value.owner in found for value in one.operands))
+        ]
 
     @property
     def complete(self) -> bool:
@@ -219,6 +235,18 @@ def _is_condition(flow: Dataflow, operation: Operation) -> bool:
     if operation.name not in _CHOICES and operation.name not in _STEPS:
         return False
     return is_from_memory(flow, operation.operands)
+
+
+def _uses(users: Mapping[Value, Sequence[Operation]], operation: Operation) -> Iterable[str]:
+    """Of what says yes or no, as it is or joined with others."""
+    queue = [one for one in operation.results if _is_truth(one)]
+    for value in queue:
+        for user in users.get(value, ()):
+            truths = [one for one in user.results if _is_truth(one) and one not in queue]
+            if user.name == "arith.select" or not truths:
+                yield user.name
+            else:
+                queue += truths
 
 
 def _kind(flow: Dataflow, operation: Operation) -> str:

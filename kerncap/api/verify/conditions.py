@@ -25,7 +25,7 @@ from kerncap.sanitizer.sources.reproducer import ReproducerContents
 from kerncap.sanitizer.ttir.ir import Frame
 
 _LIMITS = Limits(element_operations=200_000_000, seconds=5.0)  # of one set of values
-_REMEDY = "a capture in which it goes the other way would decide it, and so would a candidate without it"
+_REMEDY = "a capture in which it goes the other way would decide it"
 _WHAT = "that each condition went both ways"
 
 
@@ -49,20 +49,26 @@ def on_conditions(case: Case, contents: Sequence[Callable[[], None]]) -> Shown:
         found.not_shown.append(f"{_WHAT}: {why}")
     if lines := _lines(mine.of_infinities):
         found.not_shown.append(f"NaN and infinities, which it tests for in {lines}")
-    added, dropped = _unlike(mine, theirs), _unlike(theirs, mine)
+    added, dropped = unlike(mine, theirs), unlike(theirs, mine)
     alike = [_said(one, texts) for one in mine.open if one not in added]
     found.not_shown += [f"{said}, as it is in the captured kernel" for said in dict.fromkeys(alike)]
     found.open += dict.fromkeys(_said(one, texts) for one in added)
+    found.remedy += ", and so would a candidate without it" * bool(added)
     found.open += dict.fromkeys(
-        f"the captured kernel's {_said(one, captured().sources)}, and the candidate has no such condition"
+        f"the captured kernel's {_said(one, captured().sources)}, and the candidate does not ask that there"
         for one in dropped
     )
     return found
 
 
-def _unlike(some: Conditions, others: Conditions) -> list[Condition]:
-    """The open conditions of some to which none of the others' is like."""
-    return [one for one in some.open if not any(one.is_like(other) for other in others.open)]
+def unlike(some: Conditions, others: Conditions) -> list[Condition]:
+    """The open conditions of some that the others don't have, or that decide something else there."""
+    found = []
+    for one in some.open:
+        like = [other for other in others.open if one.is_like(other)]
+        if not like or not one.uses <= frozenset().union(*(other.uses for other in like)):
+            found.append(one)
+    return found
 
 
 def _lines(conditions: Sequence[Condition]) -> str:

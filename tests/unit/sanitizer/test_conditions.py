@@ -14,6 +14,7 @@ pytest.importorskip("triton")
 import triton
 import triton.language as tl
 
+from kerncap.api.verify.conditions import unlike
 from kerncap.sanitizer.concrete.machine import Limits
 from kerncap.sanitizer.conditions import Condition, Conditions, is_choice
 
@@ -40,6 +41,8 @@ def conditions(x_ptr, out, n, limit, CASE: tl.constexpr, B: tl.constexpr):
         y = tl.where(x > 3.0, 1.0, x)
     elif CASE == "not above":
         y = tl.where(3.0 >= x, x, 1.0)  # noqa: SIM300
+    elif CASE == "stored above":
+        tl.store(out + i, x, (x > 3.0) & (i < n))
     elif CASE == "below":
         y = tl.where(x < -3.0, 1.0, x)
     elif CASE == "both":
@@ -115,6 +118,21 @@ def test_a_choice_is_open_while_one_operand_is_never_taken() -> None:
 def test_two_kernels_may_have_one_condition(first: str, second: str, alike: bool) -> None:
     [one], [other] = (judged(case)[0].open for case in (first, second))
     assert one.is_like(other) == alike
+
+
+def test_what_a_condition_decides() -> None:
+    [chosen], [stored] = (judged(case)[0].open[:1] for case in ("above", "stored above"))
+    assert chosen.is_like(stored)
+    assert chosen.uses == {"arith.select"} and stored.uses == {"tt.store"}
+
+
+@pytest.mark.parametrize(
+    ("candidate", "added", "dropped"),
+    [("not above", 0, 0), ("stored above", 1, 1), ("below", 1, 1), ("argument", 0, 1)],
+)
+def test_what_a_candidate_adds_and_what_it_drops(candidate: str, added: int, dropped: int) -> None:
+    mine, theirs = judged(candidate)[0], judged("above")[0]
+    assert (len(unlike(mine, theirs)), len(unlike(theirs, mine))) == (added, dropped)
 
 
 def test_what_is_behind_a_branch_that_is_not_taken_is_not_named() -> None:
