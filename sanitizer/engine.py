@@ -31,6 +31,7 @@ from kerncap.sanitizer.findings import (
 )
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.limited_contents import LimitedContents
+from kerncap.sanitizer.line_comments import Commented, commented
 from kerncap.sanitizer.shared import check as shared
 from kerncap.sanitizer.symbolic.expr import Variable, forgetting
 from kerncap.sanitizer.symbolic.solve import Solver
@@ -69,7 +70,10 @@ def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
     if options.max_memory_bytes is not None:
         limited = LimitedContents(launch, options.max_memory_bytes)
         launch = replace(launch, contents=limited)
-    module = read_module(launch.ttir)
+    stated = Commented(read_module(launch.ttir))
+    if "promise" in options.checks:
+        stated = commented(launch.ttir, launch.sources, launch.configuration)
+    module = stated.module
     function = module.kernel
     bind(function, launch.arguments)
     solver = Solver(ContentsSource(launch), timeout_s=options.solver_timeout_s)
@@ -95,6 +99,7 @@ def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
     if "race" in options.checks:
         settled = _with_lanes(analysis, settled, notes)
     settled += _compiled(analysis)
+    settled += [Settled("promise", "none", place, Unproven(reason), -1) for place, reason in stated.open]
     settled.sort(key=lambda one: one.order)
     needs_bytes = 0
     if limited is not None and limited.told is not None:

@@ -8,14 +8,16 @@ from math import prod
 from kerncap.errors import UsageError
 from kerncap.sanitizer.all_sizes.formula import formula
 from kerncap.sanitizer.all_sizes.statement import Statement, split
+from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.launch import (
     Argument,
     DescriptorArgument,
+    Launch,
     PointerArgument,
     ScalarArgument,
     TensorArgument,
 )
-from kerncap.sanitizer.symbolic.expr import const
+from kerncap.sanitizer.symbolic.expr import Buffer, const
 
 
 def described(
@@ -74,6 +76,27 @@ def numbers_of(arguments: Mapping[str, Argument]) -> dict[str, int]:
         for name, one in arguments.items()
         if isinstance(one, ScalarArgument) and type(one.value) is int
     }
+
+
+def check_contents(statement: Statement, launch: Launch, values: Mapping[str, int]) -> None:
+    """Raise UsageError if what memory is stated to hold was not so in the captured launch, as far as that
+    has its contents. ``values``: numbers by name."""
+    names = {name: const(value) for name, value in values.items()}
+    source = ContentsSource(launch)
+    for one in launch.arguments:
+        if not isinstance(one, TensorArgument) or one.name not in statement.contents:
+            continue
+        ends = statement.contents[one.name]
+        low, high = (formula(text, names, one.name).value for text in ends)
+        unsigned = one.dtype.startswith("u")
+        held = source.bounds(Buffer(one.storage, 8 * one.itemsize, not unsigned))
+        if held is None or low is None or high is None or low <= held[0] and held[1] <= high:
+            continue
+        value = held[0] if held[0] < low else held[1]
+        raise UsageError(
+            f"{one.name} is stated to hold {'..'.join(ends)} and held {value} in "
+            "the captured launch; state what it may hold"
+        )
 
 
 def captured_grid(text: str | None, captured: Sequence[int], values: Mapping[str, int]) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from kerncap.errors import UsageError
 from kerncap.sanitizer.all_sizes.launches import AllSizes
+from kerncap.sanitizer.all_sizes.proposals import proposed
 from kerncap.sanitizer.all_sizes.questions import Asker, Smallest
 from kerncap.sanitizer.all_sizes.reads import Reads
 from kerncap.sanitizer.all_sizes.samples import Samples
@@ -29,12 +30,13 @@ from kerncap.sanitizer.findings import (
     Violated,
     join,
 )
+from kerncap.sanitizer.line_comments import commented
 from kerncap.sanitizer.symbolic.expr import forgetting
 from kerncap.sanitizer.symbolic.solve import Solver, Unknown, Unsat
-from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import Operation, memory_operations
 from kerncap.sanitizer.ttir.ir import walk as operations_of
 from kerncap.sanitizer.walk import Unsupported, walk
+from kerncap.sanitizer.walk.access import Promise
 
 CHECKS: tuple[Check, ...] = ("oob", "overflow")
 # An address as a number: where memory lies is made up here.
@@ -65,9 +67,10 @@ class _Judge:
     def __post_init__(self) -> None:
         self.started = time.perf_counter()
         self.checks: list[Check] = [one for one in CHECKS if one in self.options.checks]
-        self.module = read_module(self.problem.ttir)
+        self.smallest_launch = launch = self.problem.launch_at({}, grid=(1, 1, 1))
+        self.stated = commented(self.problem.ttir, launch.sources, launch.configuration)
+        self.module = self.stated.module
         self.function = self.module.kernel
-        self.smallest_launch = self.problem.launch_at({}, grid=(1, 1, 1))
         self.solver = Solver(None, self.options.solver_timeout_s)
         self.asker = Asker(self.solver)
         self.samples = Samples(self.problem, replace(self.options, checks=frozenset(self.checks)))
@@ -99,7 +102,7 @@ class _Judge:
             self._refuse_addresses()
             walked = walk(
                 self.module, self.function, self.smallest_launch, self.solver,
-                frozenset(self.checks), self.problem.symbols,
+                frozenset((*self.checks, "promise")), self.problem.symbols,
             )  # fmt: skip
         except Unsupported as reason:
             self.notes.append(f"not followed symbolically: {reason}")
@@ -117,13 +120,27 @@ class _Judge:
         for operation in operations:
             contexts = [one for one in walked.accesses if one.operation is operation]
             for check in self.checks:
-                answers = [
-                    self._answer(wrong)
-                    for access in contexts
-                    for wrong in WRONG[check](analysis, self.problem, access)
+                wrongs = [
+                    wrong for access in contexts for wrong in WRONG[check](analysis, self.problem, access)
                 ]
-                verdict = self._verdict(operation, check, answers)
+                verdict = self._verdict(operation, check, [self._answer(one) for one in wrongs])
+                if isinstance(verdict, Unproven):
+                    verdict = proposed(verdict, wrongs, self.problem, self.smallest_launch, self.asker)
                 found.append(Settled(check, kind_of(operation), operation.location, verdict, operation.order))
+        return [*found, *self._of_comments(walked.promises)]
+
+    def _of_comments(self, promises: Sequence[Promise]) -> list[Settled]:
+        found = [
+            Settled("promise", "none", place, Unproven(reason), -1) for place, reason in self.stated.open
+        ]
+        asked: dict[Operation, list[Promise]] = {}
+        for promise in promises:
+            if promise.operation is not None and promise.about is not None:
+                asked.setdefault(promise.operation, []).append(promise)
+        for operation, contexts in asked.items():
+            answers = [self._answer(Wrong(one.path, ~one.value)) for one in contexts]
+            verdict = self._verdict(operation, "promise", answers)
+            found.append(Settled("promise", "none", operation.location, verdict, operation.order))
         return found
 
     def _refuse_addresses(self) -> None:

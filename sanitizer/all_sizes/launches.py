@@ -13,6 +13,8 @@ from kerncap.sanitizer.all_sizes.questions import value_of
 from kerncap.sanitizer.all_sizes.specialised import Compiled, narrowed
 from kerncap.sanitizer.all_sizes.statement import Statement, numbers_over, split
 from kerncap.sanitizer.launch import Launch, TensorArgument
+from kerncap.sanitizer.line_comments import Comment, commented, loaded_from
+from kerncap.sanitizer.pointer_origins import pointer_origins
 from kerncap.sanitizer.sources.ttir_file import launch_from_ttir
 from kerncap.sanitizer.symbolic.expr import TRUE, Expr, Variable, add, const, eq, ite, land, maximum, wrap
 from kerncap.sanitizer.ttir import read_module
@@ -21,6 +23,7 @@ from kerncap.sanitizer.walk.symbols import Symbols
 
 _TENSOR = re.compile(r"(\w+)\[(.*?)\](?:@strides\((.*)\))?")
 # Programs along x, y and z that a target can launch; TTIR counts them in 32 bits.
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _MOST_IN_32_BITS = (2**31 - 1,) * 3
 _MOST_PROGRAMS = {"cuda": (2**31 - 1, 65_535, 65_535)}
 
@@ -40,6 +43,18 @@ class Tensor:
         last = add(*((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)))
         some = [n >= 1 for n in self.shape]
         return ite(land(*some), last + 1, const(0))
+
+
+def _of_comments(ttir: str, like: Launch | None) -> dict[int, Comment]:
+    """By argument: what a comment says of a number that is loaded from it."""
+    stated = commented(ttir, like.sources if like else {}, like.configuration if like else {})
+    origins = pointer_origins(stated.module, stated.module.kernel)
+    found: dict[int, Comment] = {}
+    for comment, value in stated.values:
+        index = loaded_from(value, origins)
+        if index is not None:
+            found.setdefault(index, comment)
+    return found
 
 
 @dataclass(frozen=True)
@@ -198,6 +213,15 @@ def all_sizes(
                 what = f"--for-all {own}={'..'.join(statement.contents[own])}"
                 low, high = (formula(one, names, what) for one in statement.contents[own])
                 contents[index] = low, high
+    whole = {function.arguments[index].source_name: number for index, number in scalars.items()}
+    for index, comment in _of_comments(ttir, like).items():
+        own = function.arguments[index].source_name
+        if index in tensors and index not in contents:
+            ends = comment.low or str(_LEAST), comment.high or str(_MOST)
+            low, high = (formula(one, {**names, **whole}, comment.place) for one in ends)
+            contents[index] = low, high
+            statement = replace(statement, contents={**statement.contents, own: ends})
+            given = (*given, f"the comment {comment.text} in {comment.place}")
     assumed: list[Expr] = [low <= high for low, high in contents.values()]
     if compiled is not None:
         assumed.append(compiled.holds({one: names[one] for one in (*sizes, *statement.relations)}))

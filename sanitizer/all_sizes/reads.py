@@ -23,6 +23,7 @@ class Reads:
                     self._stated[argument.storage] = index, problem.contents[index]
         self._made: dict[Expr, Variable] = {}  # by the read
         self.open = ""
+        self.unstated: set[str] = set()
 
     def replaced(self, e: Expr) -> Expr:
         return transform(e, self._replacement) if e.reads else e
@@ -32,6 +33,7 @@ class Reads:
             return None
         name = self._names[node.payload.storage]
         if node.payload.storage not in self._stated:
+            self.unstated.add(name)
             self.open = f"it rests on what {name} holds; state that, as in --for-all {name}=0..n-1"
         if node.sort == "bool":
             return None
@@ -52,6 +54,11 @@ class Reads:
             if one.payload == other.payload:
                 known.append(ne(one.args[0], other.args[0]) | eq(var(first), var(second)))
         return land(*known)
+
+    def within(self, low: Expr, high: Expr) -> Expr:
+        """That all of which nothing was stated are in an interval."""
+        loose = [v for read, v in self._made.items() if read.payload.storage not in self._stated]
+        return land(*((var(one) >= low) & (var(one) <= high) for one in loose))
 
     def words(self, assignment: Mapping[Variable, int]) -> dict[int, dict[int, int]]:
         """By argument and byte offset: what memory has to hold at a point."""

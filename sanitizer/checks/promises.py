@@ -211,6 +211,10 @@ def _location(analysis: Analysis, promise: Promise) -> Location:
 
 def _message(analysis: Analysis, promise: Promise, axis: int, point: Sat) -> str:
     subject = promise.subject
+    if promise.about is not None:
+        value = value_at(analysis, promise.about, point.assignment)
+        shown = "does not hold" if value is None else f"is {value}"
+        return f"{subject} {shown}, and its comment says {promise.comment}"
     if promise.kind == "assume":
         return f"tl.assume({subject}) does not hold"
     amount = promise.amounts[axis]

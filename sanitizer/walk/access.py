@@ -96,7 +96,8 @@ class Access:
 
 @dataclass(frozen=True)
 class Promise:
-    """``tl.multiple_of``, ``tl.max_contiguous``, ``tl.max_constancy``, ``tl.assume``, a specialisation."""
+    """``tl.multiple_of``, ``tl.max_contiguous``, ``tl.max_constancy``, ``tl.assume``, a specialisation, a
+    comment."""
 
     operation: Operation | None  # None: of an argument
     kind: Literal["divisibility", "contiguity", "constancy", "assume"]
@@ -111,6 +112,8 @@ class Promise:
     amounts: tuple[int, ...]
     contiguity: tuple[int, ...]  # what else is promised of the same value; 1 per axis if nothing
     subject: str  # its source name
+    comment: str = ""  # of what a comment says: its text, and the number that it is about
+    about: Expr | None = None
 
 
 @dataclass(frozen=True)

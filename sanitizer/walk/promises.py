@@ -93,6 +93,7 @@ def _assume(walker: Walker, operation: Operation) -> None:
     if not walker.recording:
         return
     condition = walker.tile(operation.operands[0])
+    about = operation.attributes.get("about")
     walker.promises.append(
         Promise(
             operation=operation,
@@ -105,7 +106,9 @@ def _assume(walker: Walker, operation: Operation) -> None:
             value=condition.expr,
             amounts=(),
             contiguity=(),
-            subject=operation.operands[0].source_name,
+            subject=operation.operands[0].source_name if about is None else about.source_name,
+            comment=str(operation.attributes.get("comment", "")),
+            about=None if about is None else walker.tile(about).expr,
         )
     )
 

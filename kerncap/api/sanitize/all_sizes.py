@@ -14,7 +14,7 @@ from kerncap.format.schema import IntValue
 from kerncap.regular_file import read_regular_text
 from kerncap.replay import worker_process
 from kerncap.replay.worker_process import Program
-from kerncap.sanitizer.all_sizes.captured import captured_grid, described, numbers_of
+from kerncap.sanitizer.all_sizes.captured import captured_grid, check_contents, described, numbers_of
 from kerncap.sanitizer.all_sizes.engine import CHECKS, sanitize_all_sizes
 from kerncap.sanitizer.all_sizes.launches import all_sizes
 from kerncap.sanitizer.all_sizes.specialised import Compiled, Kind, classes_of, without_promises
@@ -141,6 +141,8 @@ class _Problems:
             compiled.ttir, self.statement, self.grid, self.texts, self.constants,
             str(self.reproducer.path), like, compiled,
         )  # fmt: skip
+        numbers = numbers_of({one.name: one for one in like.arguments})
+        check_contents(problem.statement, like, {**self.constants, **numbers})
         kept = (
             f"{one.name} stays {like.configuration[one.name]}"
             for one in self.reproducer.manifest.arguments

@@ -163,4 +163,33 @@ def test_indices_within_what_is_stated() -> None:
     assert of(beyond, "oob") == [Proved, Violated, Proved]
     assert sizes_of(beyond, "oob") == [({"n": 1, "m": 1, "width": 1}, True)]
     [open_one] = [one.verdict for one in of_stated().settled if one.check == "oob" and one.order == 16]
-    assert open_one == Unproven("it rests on what index holds; state that, as in --for-all index=0..n-1")
+    assert open_one == Unproven(
+        "it rests on what index holds; state that: --for-all index=0..n-1, the largest range that proves "
+        "this, or a comment on the line that loads it, # kerncap: 0 <= NAME < n"
+    )
+
+
+@triton.jit
+def commented_gather(source, index, out, n, m, width, BLOCK: tl.constexpr):
+    row = tl.program_id(0)  # kerncap: 0 <= row < m
+    chosen = tl.load(index + row)  # kerncap: 0 <= chosen < n
+    cols = tl.arange(0, BLOCK)
+    value = tl.load(source + chosen * width + cols, mask=cols < width)
+    tl.store(out + row * width + cols, value, mask=cols < width)
+
+
+def test_comments_are_preconditions_of_memory_and_claims_of_all_else() -> None:
+    signature = {"source": "*fp32", "index": "*i64", "out": "*fp32", "n": "i32", "m": "i32", "width": "i32"}
+
+    def of_grid(grid: str, rows: str) -> LaunchReport:
+        return judged(
+            commented_gather, signature, {"BLOCK": 128}, ["n=2..9999,m=1..9999,width=1..128"], [grid],
+            source=f"f32[{rows}, width]", index="i64[m+1]", out="f32[m+1, width]",
+        )  # fmt: skip
+
+    right = of_grid("m", "n")
+    assert (of(right, "oob"), of(right, "promise")) == ([Proved] * 3, [Proved] * 2)
+    assert right.for_all is not None
+    assert "every value of index is in 0..n-1" in right.for_all.assumed
+    wrong, smallest = of_grid("m+1", "n-1"), [({"n": 2, "m": 1, "width": 1}, True)]
+    assert (sizes_of(wrong, "oob"), sizes_of(wrong, "promise")) == (smallest, smallest)

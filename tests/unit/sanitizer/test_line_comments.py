@@ -1,0 +1,117 @@
+"""What comments say of a line's value: how they are read, and that they are checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+
+from kerncap.errors import UsageError
+from kerncap.sanitizer import engine
+from kerncap.sanitizer.all_sizes.captured import check_contents
+from kerncap.sanitizer.all_sizes.statement import parse
+from kerncap.sanitizer.findings import LaunchReport, Proved, Unproven, Verdict, Violated
+from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.line_comments import FORM, comments_of
+from tests.unit.sanitizer.checks.memory_runs import with_memory
+from tests.unit.sanitizer.compiled import launch_of
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "low", "high"),
+    [
+        ("0 <= i < n", "i", "0", "n-1"),
+        ("n > i >= -1", "i", "-1", "n-1"),
+        ("0 < i <= 2 * n", "i", "1", "2 * n"),
+        ("i < n + 1", "i", None, "(n + 1)-1"),
+        ("3 < i", "i", "4", None),
+        ("i", "", None, None),
+        ("0 <= i > n", "", None, None),
+        ("0 <= i + 1 < n", "", None, None),
+        ("i is fine", "", None, None),
+        ("i < " + "-" * 9999 + "n", "", None, None),
+    ],
+)
+def test_forms(text: str, name: str, low: str | None, high: str | None) -> None:
+    [found] = comments_of(
+        "k.py", {"k.py": f"i = 1  # kerncap: {text}\n# kerncap: BLOCK=32\ns = '# kerncap: 1'\n"}
+    )
+    assert (found.line, found.name, found.low, found.high) == (1, name, low, high)
+
+
+@triton.jit
+def rows(x, index, out, n, m, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # kerncap: 0 <= at < cdiv(m, BLOCK) * BLOCK
+    row = tl.load(index + at, mask=at < m, other=-1)  # kerncap: 0 <= row < n
+    tl.store(out + at, tl.load(x + row, mask=at < m), mask=at < m)
+
+
+@triton.jit
+def not_understood(x, index, out, n, m, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)  # kerncap: at is small
+    row = tl.load(index + at)  # kerncap: 0 <= row < rows
+    value = tl.load(x + row)  # kerncap: 0 <= value
+    tl.store(out + at, value)
+
+
+SIGNATURE = {"x": "*fp32", "index": "*i32", "out": "*fp32", "n": "i32", "m": "i32"}
+
+
+def _launch(index: list[int], n: int = 40, m: int = 5, grid: int = 2) -> Launch:
+    constants = {"BLOCK": 4}
+    launch = launch_of(rows, (grid,), SIGNATURE, constants, x=(40,), index=(5,), out=(5,), n=n, m=m)
+    launch = replace(launch, configuration={"BLOCK": "4"})
+    return with_memory(launch, {"index": np.array(index, np.int32)})
+
+
+def _of_comments(report: LaunchReport) -> list[Verdict]:
+    return [one.verdict for one in report.settled if one.check == "promise" and one.order < -1]
+
+
+def test_a_comment_is_checked_for_all_lanes_that_are_loaded() -> None:
+    assert all(isinstance(one, Proved) for one in _of_comments(engine.sanitize(_launch([3, 0, 39, 7, 5]))))
+    found = [
+        one
+        for one in _of_comments(engine.sanitize(_launch([3, 0, 9, 7, 5], n=9)))
+        if isinstance(one, Violated)
+    ]
+    [finding] = found[0].findings
+    assert finding.message == "row is 9, and its comment says 0 <= row < n"
+    assert finding.location.frame is not None
+    assert finding.place is not None
+    assert finding.place.lane == (2,)
+
+
+def test_a_comment_on_what_is_computed() -> None:
+    [finding] = [
+        finding
+        for one in _of_comments(engine.sanitize(_launch([0] * 5, grid=3)))
+        if isinstance(one, Violated)
+        for finding in one.findings
+    ]
+    assert finding.message == "at is 8, and its comment says 0 <= at < cdiv(m, BLOCK) * BLOCK"
+
+
+def test_a_comment_that_says_nothing_leaves_the_launch_open() -> None:
+    launch = launch_of(
+        not_understood, (1,), SIGNATURE, {"BLOCK": 4}, x=(40,), index=(4,), out=(4,), n=40, m=4
+    )
+    report = engine.sanitize(with_memory(launch, {"index": np.zeros(4, np.int32)}))
+    reasons = [one.verdict.reason for one in report.settled if isinstance(one.verdict, Unproven)]
+    assert [one for one in reasons if one.endswith(FORM)] == [
+        f"'at is small' is not understood; {FORM}",
+        f"rows is not known, only n, m; {FORM}",
+        f"value is not an integer of this line in the TTIR; {FORM}",
+    ]
+
+
+def test_what_is_stated_of_memory_was_so_in_the_captured_launch() -> None:
+    launch, values = _launch([3, 0, 39, 7, 5]), {"n": 40}
+    check_contents(parse(["n=1..99,index=0..n-1"], ["n", "m"], ["index"]), launch, values)
+    with pytest.raises(
+        UsageError, match=r"index is stated to hold 0\.\.n-2 and held 39 in the captured launch"
+    ):
+        check_contents(parse(["n=1..99,index=0..n-2"], ["n", "m"], ["index"]), launch, values)
