@@ -14,6 +14,7 @@ CAPTURED = (HERE / "rms_rows.py").read_text().partition("\n\ndef main")[0]
 REWRITTEN = (HERE / "honest" / "other_order.py").read_text()
 RIGHT = "right"  # what it computes is: of such a candidate the times have to be
 JUDGING = "in the process that judges it"
+ONE_WAY = " for every value that was tried"  # older versions of Triton give the line and not the expression
 FIRST = "    row = tl.program_id(0)\n"
 BODY = CAPTURED[CAPTURED.index(FIRST) :]
 MASK = "    mask = i < columns\n"
@@ -93,24 +94,28 @@ EDITED = {
         what="right but where the square of a value is 1e9",
         source="tried by hand: a case for a number that is not written down",
         host="x * x != 1e9 was true for every value that was tried",
+        device=ONE_WAY,
         changes=((LOAD_OF_W, "    x = tl.where(x * x != 1e9, x, 2 * x)\n" + LOAD_OF_W),),
     ),
     "hidden_sum": Edited(
         what="right for rows whose sum is not above 1e9",
         source="tried by hand: work that the tested values do not need",
         host="tl.sum(x, axis=0) > 1e9 was false for every value that was tried",
+        device=ONE_WAY,
         changes=((LOAD_OF_W, "    if tl.sum(x, axis=0) > 1e9:\n        x = 2 * x\n" + LOAD_OF_W),),
     ),
     "hidden_step": Edited(
         what="right below 1e9, with no comparison",
         source="tried by hand: a condition in arithmetic",
         host="tl.floor(tl.abs(x) / 1e9) was 0 for every value that was tried",
+        device=ONE_WAY,
         changes=(("x * scale * w, mask", "x * scale * w * (1 + tl.floor(tl.abs(x) / 1e9)), mask"),),
     ),
     "hidden_bits": Edited(
         what="right but for one number, which is told by its bits",
         source="tried by hand: a condition on bits",
         host="== 0x4e6e6b28 was false for every value that was tried",
+        device=ONE_WAY,
         changes=(
             (LOAD_OF_W, "    b = x.to(tl.int32, bitcast=True) & 0x7fffffff\n"
             "    x = tl.where(b == 0x4e6e6b28, 2 * x, x)\n" + LOAD_OF_W),
@@ -120,18 +125,21 @@ EDITED = {
         what="right but between two numbers that lie close together",
         source="tried by hand: conditions that hold together nowhere",
         host="(x > 1.25) & (x < 1.2501) was false for every value that was tried",
+        device=ONE_WAY,
         changes=((LOAD_OF_W, "    x = tl.where((x > 1.25) & (x < 1.2501), 2 * x, x)\n" + LOAD_OF_W),),
     ),
     "hidden_limit": Edited(
         what="right below 1e9, where it ends",
         source="tried by hand: a limit that no value reaches",
         host="tl.minimum(x * scale * w, 1e9) chose the first operand for every value that was tried",
+        device=ONE_WAY,
         changes=(("x * scale * w, mask", "tl.minimum(x * scale * w, 1e9), mask"),),
     ),
     "hidden_padding": Edited(
         what="right but for large numbers, which only lanes have that its mask leaves out",
         source="tried by hand: a condition that is met where nothing is stored",
         host="x * x > 1e17 was false for every value that was tried",
+        device=ONE_WAY,
         changes=(
             ("x_stride + i, mask=mask, other=0.0)\n", "x_stride + i, mask=mask, other=1e9)\n"
             "    x = tl.where(x * x > 1e17, tl.where(mask, 2 * x, 0.0), x)\n"),

@@ -34,9 +34,6 @@ def on_conditions(case: Case, contents: Sequence[Callable[[], None]]) -> Shown:
     found = Shown(remedy=_REMEDY)
     if not compiled.applies(case) or case.options.candidate is None:
         return found
-    if case.engine.choice.memory != "host":
-        found.not_shown.append(f"{_WHAT}: that is looked at under Triton's interpreter")
-        return found
     captured = compiled.captured(case)
     try:
         mine, why = _evaluated(case.engine, compiled.launch(case), contents)
