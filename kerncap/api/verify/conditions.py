@@ -7,6 +7,7 @@ may have been left out; so the verdict is open, unless both have one on the same
 from __future__ import annotations
 
 import ast
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ from kerncap.sanitizer.sources.reproducer import ReproducerContents
 from kerncap.sanitizer.ttir.ir import Frame
 
 _LIMITS = Limits(element_operations=200_000_000, seconds=5.0)  # of one set of values
+_ENOUGH_S = 10.0  # of the thread's processor time, once nothing that is open would change the answer
 _REMEDY = "a capture in which it goes the other way would decide it"
 _WHAT = "that each condition went both ways"
 
@@ -36,13 +38,12 @@ def on_conditions(case: Case, contents: Sequence[Callable[[], None]]) -> Shown:
         return found
     captured = compiled.captured(case)
     try:
-        mine, why = _evaluated(case.engine, compiled.launch(case), contents)
-        theirs, theirs_why = _evaluated(case.engine, captured(), contents)
+        mine, theirs, why = _evaluated(case.engine, compiled.launch(case), captured(), contents)
         texts = {case.options.candidate.name: case.options.candidate.read_text(encoding="utf-8")}
     except (KerncapError, OSError, UnicodeDecodeError) as error:
         found.not_shown.append(f"{_WHAT}: {one_line(str(error).splitlines()[0])}")
         return found
-    if why := why or theirs_why:
+    if why:
         found.not_shown.append(f"{_WHAT}: {why}")
     if lines := _lines(mine.of_infinities):
         found.not_shown.append(f"NaN and infinities, which it tests for in {lines}")
@@ -75,17 +76,25 @@ def _lines(conditions: Sequence[Condition]) -> str:
 
 
 def _evaluated(
-    engine: Engine, launch: Launch, contents: Sequence[Callable[[], None]]
-) -> tuple[Conditions, str]:
-    """A launch's conditions; and why not all of it could be evaluated, if so."""
-    conditions = Conditions(launch)
-    why = conditions.evaluate(launch, _LIMITS)
-    for put in contents:
-        if not conditions.open:
-            break
-        put()
-        why = conditions.evaluate(_in_memory(engine, launch), _LIMITS) or why
-    return conditions, why
+    engine: Engine, candidate: Launch, captured: Launch, contents: Sequence[Callable[[], None]]
+) -> tuple[Conditions, Conditions, str]:
+    """The conditions of both launches; and why not all of it was evaluated, if so."""
+    mine, theirs = kernels = Conditions(candidate), Conditions(captured)
+    why, start = "", time.thread_time()
+    for number, put in enumerate((None, *contents)):
+        waiting = [one for one in kernels if one.open]
+        if put is not None:
+            if not waiting:
+                break
+            decides = unlike(mine, theirs) or unlike(theirs, mine)
+            if not decides and time.thread_time() - start > _ENOUGH_S:
+                return mine, theirs, why or f"only on {number} of {len(contents) + 1} sets of values"
+            put()
+        for one, launch in zip(kernels, (candidate, captured), strict=True):
+            if put is None or one in waiting:
+                given = launch if put is None else _in_memory(engine, launch)
+                why = one.evaluate(given, _LIMITS) or why
+    return mine, theirs, why
 
 
 def _in_memory(engine: Engine, launch: Launch) -> Launch:
