@@ -92,7 +92,8 @@ def test_all_launches_within_an_nvtx_range(
 
 
 def test_what_orders_streams_is_recorded(bench: Bench) -> None:
-    captured = bench.capture("--launches", "0:32", client=("stream_order",))
+    # Streams that nothing orders race for the same values: two plain runs differ now and then.
+    captured = bench.capture("--launches", "0:32", client=("stream_order",), same=False)
     with LaunchRange.open(captured.path) as opened:
         order = opened.manifest.order
         assert order is not None and len(opened.launches) == 32
