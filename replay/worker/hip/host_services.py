@@ -1,8 +1,8 @@
 """What a kernel asks of its host while it runs, as the application's HIP runtime answers it: text to print,
 memory for the kernel's `malloc`, and the counters by which a whole grid waits for itself.
 
-A wave takes a packet from a stack of free ones, fills it, marks it ready, and waits until the mark is gone.
-Here ready packets are found by their marks, so the stack of ready ones is never taken from.
+A wave takes a packet from a stack of free ones, marks it, fills it, puts it on the stack of ready ones, and
+waits until the mark is gone. Nothing is taken from that stack here: what is above its last top is new.
 Source: LLVM's device libraries (ockl: hostcall_impl.cl, services.cl, dm.cl, cg.cl), ROCclr (devhostcall.cpp).
 """
 
@@ -98,20 +98,26 @@ class HostServices:
         words[1:, 0] = np.arange(count - 1)
         words[1, 0] = mask + 1
         buffer = (headers, payloads, device.runtime.signal(), count - 1, 0, mask)
-        host_bytes(base, len(buffer) * 8).view(np.uint64)[:] = buffer
-        self._lanes = words[:, 1]
+        held = host_bytes(base, len(buffer) * 8).view(np.uint64)
+        held[:] = buffer
+        self._top, self._answered, self._mask = held[4:5], 0, mask
+        self._next, self._lanes = words[:, 0], words[:, 1]
         self._service, self._ready = words.view(np.uint32)[:, 4], words.view(np.uint32)[:, 5]
         self._payloads = host_bytes(payloads, count * _PAYLOAD_BYTES).view(np.uint64).reshape(count, 64, 8)
         return base
 
     def _serve(self) -> None:
-        """Answer every packet that is ready."""
-        for index in np.flatnonzero(self._ready & 1):
+        """Answer every packet that is ready and was not answered yet."""
+        top = pointer = int(self._top[0])
+        while pointer != self._answered:  # each use of a packet has another tag beside its index
+            index = pointer & self._mask
+            pointer = int(self._next[index])
             service, lanes = int(self._service[index]), int(self._lanes[index])
             for lane in range(64):
                 if lanes >> lane & 1:
                     self._answer(service, self._payloads[index, lane])
             self._ready[index] = 0  # after the answers: x86 keeps the order of stores
+        self._answered = top
 
     def _answer(self, service: int, words: Any) -> None:
         if service == _PRINTF:
