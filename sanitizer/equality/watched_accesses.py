@@ -32,7 +32,7 @@ class WatchedAccesses:
         given = () if reads else operation.operands[1:]
         if name in STORES:
             given = (stored_operand(operation),)
-        shape = shape_of((operation.results[0] if reads else given[0]).type)
+        shape = shape_of((*given, *operation.results)[0].type)
         locate, element = locator(operation, shape)
         width = width_bytes(element)
 
