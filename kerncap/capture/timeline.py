@@ -44,7 +44,7 @@ class Timeline:
 
 
 def collect(processes: Iterable[ProcessLog]) -> Timeline:
-    """A launch that both the hook and a shim of its process know is told once, as the listing has it."""
+    """A launch that both the hook and a shim of its process saw counts once, as in the listing."""
     logs = [log for log in processes if log.process is not None]
     found: list[Happened] = []
     for log in logs:

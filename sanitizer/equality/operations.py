@@ -318,7 +318,7 @@ class ExactPlan(MemoryPlan):
         return step
 
     def _differ(self, kind: Type, x: Array, y: Array) -> Array:
-        """Where a reduction in two orders comes to two results; rounding is none."""
+        """Where a reduction gives different results in two orders; rounding does not count."""
         if not isinstance(kind, FloatType):
             return np.asarray(x != y)
         exact = self.numbers

@@ -23,7 +23,7 @@ namespace timeline {
 
 constexpr size_t most_events = 1U << 18, most_things = 1U << 15;  // of a process
 
-// What happens again and again, told once. Numbers below zero: there is none.
+// Things that happen repeatedly, each recorded once. A number below zero: none.
 struct Thing {
   const char* kind;  // word::timed
   std::string name, config, stream;

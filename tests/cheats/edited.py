@@ -112,7 +112,7 @@ EDITED = {
         changes=(("x * scale * w, mask", "x * scale * w * (1 + tl.floor(tl.abs(x) / 1e9)), mask"),),
     ),
     "hidden_bits": Edited(
-        what="right but for one number, which is told by its bits",
+        what="right but for one number, which it recognises by its bits",
         source="tried by hand: a condition on bits",
         host="== 0x4e6e6b28 was false for every value that was tried",
         device=ONE_WAY,

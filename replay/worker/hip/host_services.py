@@ -92,7 +92,7 @@ class HostServices:
         mask = (1 << (count - 1).bit_length()) - 1
         base = device.host_memory(_BUFFER_BYTES + count * (_HEADER_BYTES + _PAYLOAD_BYTES))
         headers, payloads = base + _BUFFER_BYTES, base + _BUFFER_BYTES + count * _HEADER_BYTES
-        # Index 0 with a tag, since 0 means that there is none; the others in a chain down to it.
+        # The free packets as a linked list that ends at index 0, which has a tag: a plain 0 ends the list.
         words = host_bytes(headers, count * _HEADER_BYTES).view(np.uint64).reshape(count, -1)
         words[:] = 0
         words[1:, 0] = np.arange(count - 1)
@@ -149,7 +149,7 @@ class HostServices:
         return len(text)
 
     def _device_memory(self, address: int, size: int) -> int:
-        """Memory of the device for the kernel's heap, 0 if there is none; or what is at ``address`` back."""
+        """Allocate memory for the kernel's heap (0: none left), or free what is at ``address``."""
         if address:
             given = self._memory.pop(address, 0)
             if given:

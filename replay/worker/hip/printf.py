@@ -26,7 +26,7 @@ class _Words:
         self._at = 0
 
     def take(self, kind: str) -> Any:
-        """The next word as `struct` reads ``kind``; None if there is none."""
+        """The next word as `struct` reads ``kind``; None at the end."""
         if self._at + _WORD > len(self._data):
             return None
         [value] = struct.unpack_from(f"<{kind}", self._data, self._at)
@@ -54,7 +54,7 @@ def _converted(spec: re.Match[bytes], words: _Words) -> bytes:
     if value is None or None in sizes:
         return spec[0]
     made = {float: ctypes.c_double, bytes: ctypes.c_char_p, int: ctypes.c_uint64}[type(value)](value)
-    # A long double has another size here and is none on the device.
+    # The device passes a double for it; a long double is larger here.
     text = spec[0].replace(b"L", b"") if isinstance(value, float) else spec[0]
     arguments = [ctypes.c_char_p(text), *(ctypes.c_int(size) for size in sizes), made]
     snprintf = ctypes.CDLL(None).snprintf

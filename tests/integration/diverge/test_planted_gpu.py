@@ -114,7 +114,7 @@ torch.cuda.synchronize()
 
 
 def recorded(kerncap: CommandLine, text: str, name: str, *options: str) -> list[str]:
-    """The plain side, recorded once for all pairs: what `diverge` is told of both."""
+    """The plain side, recorded once for all pairs; returns the arguments of `diverge`."""
     program = [sys.executable, str(kerncap.target(text, f"{name}.py"))]
     done = kerncap("trace", *options, "-o", f"{name}.json", "--", *program)
     assert done.status == 0, done.stderr
