@@ -10,7 +10,6 @@ import contextlib
 import mmap
 import os
 import queue
-import select
 import socket
 import struct
 import subprocess
@@ -91,12 +90,13 @@ class Processes:
         with contextlib.suppress(queue.Empty):
             return self._free.get_nowait()
         for process in [*self._starting]:  # a turn for each: `remove` says who has it
-            if select.select([process], [], [], 0)[0]:
-                with contextlib.suppress(ValueError):
-                    self._starting.remove(process)
-                    if process.recv(1):
-                        return process
-                    process.close()
+            with contextlib.suppress(OSError, ValueError):
+                begun = process.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+                self._starting.remove(process)
+                if begun:
+                    process.recv(1)
+                    return process
+                process.close()
         return None
 
 
@@ -107,11 +107,10 @@ def _unit(data: memoryview, packed: memoryview, rows: bytes) -> Unit:
             unit.digests.append(None)
             continue
         unit.digests.append(digest)
+        start = number * CHUNK_BYTES
         if size == _RAW:
-            start = number * CHUNK_BYTES
             payload = Payload(min(CHUNK_BYTES, len(data) - start), None, digest)
         else:
-            start = number * CHUNK_BYTES
             payload = Payload(size, packed[start : start + size], digest_of_packed)
         unit.payloads.setdefault(digest, payload)
     return unit
