@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kerncap.api.view import PAGE
@@ -17,6 +18,7 @@ from kerncap.format.archive import write_archive
 from kerncap.format.folder import is_range
 from kerncap.format.reader import OpenedFolder
 from tests.chromium import chromium
+from tests.unit.replay.build import ADD, BASE, Launch
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PACKAGES = Path(__file__).parents[2] / "build/viewer/node_modules"
@@ -57,6 +59,23 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return target
 
     return packed
+
+
+@pytest.fixture(scope="session")
+def huge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An archive of 1 GiB of noise; `out_ptr` is garbage before the launch, 1 to 4096 after it."""
+    folder = tmp_path_factory.mktemp("huge")
+    noise = np.random.default_rng(1).standard_normal(1 << 28, dtype=np.float32)
+    after = np.arange(1, 4097, dtype=np.float32)
+    launch = Launch(ADD, "add").tensor(
+        "out_ptr", noise[:4096] * np.float32(1e30), after, base=BASE + (2 << 30)
+    )
+    sealed = launch.tensor("x_ptr", noise, base=BASE).seal(folder)
+    with opened(sealed) as one:
+        write_archive(one, folder / "huge.zip")
+    shutil.rmtree(sealed)
+    yield folder / "huge.zip"
+    (folder / "huge.zip").unlink()
 
 
 @dataclass

@@ -88,13 +88,31 @@ def test_values_are_those_of_the_memory(view: View, pack: Pack) -> None:
     assert "least, most\n0, 0" in panel.locator(".picture").first.inner_text()
     assert "least, most\n0, 498" in after.inner_text() and "mean\n249" in after.inner_text()
     canvas = after.locator("canvas").first
-    pixels = "canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer"
-    painted = f"canvas => new Set(new Uint32Array({pixels})).size > 100"
-    viewed.page.wait_for_function(painted, arg=canvas.element_handle())
+    _painted(viewed.page, canvas)
     canvas.focus()
     for _ in range(3):
         viewed.page.keyboard.press("ArrowRight")
     assert after.locator(".cell").inner_text() == "element 3: 6"
+
+
+def _painted(page: Any, canvas: Any) -> None:
+    """Wait until a picture has more than 100 colours."""
+    pixels = "canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer"
+    painted = f"canvas => new Set(new Uint32Array({pixels})).size > 100"
+    page.wait_for_function(painted, arg=canvas.element_handle())
+
+
+def test_a_file_of_1_gib(view: View, huge: Path) -> None:
+    viewed = view()
+    viewed.give(huge)
+    panel = viewed.tab("Values")
+    for part in panel.locator(".picture").all():  # the garbage before it does not take all of the scale
+        _painted(viewed.page, part.locator("canvas").first)
+        assert "each picture has its own scale" in part.inner_text()
+    panel.get_by_label("Tensor").select_option(label="x_ptr: float32[268435456]")
+    shown = panel.locator(".picture", has_text="of 268,435,456").first
+    _painted(viewed.page, shown.locator("canvas").first)
+    assert "elements\n268,435,456" in shown.inner_text()
 
 
 def test_memory_shows_regions_and_the_addresses_that_lead_to_them(view: View) -> None:

@@ -9,6 +9,7 @@ import { FactList, Pending, useLoaded } from "./kit.tsx";
 import { reader } from "./reader.ts";
 import { counted, numberText, shapeText } from "./text.ts";
 
+const APART = 64; // a picture whose values span less than this part of the other's has its own scale
 const TITLES = { pre: "Before", post: "After" };
 
 export function ValuesTab({ id, launch }: { id: number; launch: LaunchFacts }) {
@@ -62,9 +63,13 @@ function Shown({ state, picture, both }: { state: State; picture: Picture; both:
   const canvas = useRef<HTMLCanvasElement>(null);
   const [cell, setCell] = useState(0);
   const { wide, high, rows, columns } = picture;
-  // One scale for both states, so that equal colours are equal values.
-  const finite = both.flatMap((each) => (each && Number.isFinite(each.low) ? [each.low, each.high_] : []));
-  const [low, top] = [Math.min(...finite), Math.max(...finite)];
+  // One scale for both states, so that equal colours are equal values; but memory that the launch overwrites may hold
+  // anything before it, and on its scale the other picture would have one colour.
+  const finite = both.filter((each) => each !== undefined && Number.isFinite(each.low)) as Picture[];
+  const spans = finite.map((each) => each.high_ - each.low).filter((span) => span > 0);
+  const isApart = Math.max(...spans) > APART * Math.min(...spans);
+  const scaled = isApart ? [picture] : finite;
+  const [low, top] = [Math.min(...scaled.map((each) => each.low)), Math.max(...scaled.map((each) => each.high_))];
   useEffect(() => paint(canvas.current!, wide, high, picture.cells, picture.flags, low, top), [picture, low, top]);
 
   const move = (event: KeyboardEvent) => {
@@ -100,6 +105,7 @@ function Shown({ state, picture, both }: { state: State; picture: Picture; both:
           ["mean", numberText(picture.mean)],
           ["zeros, NaN, infinite", `${counted(picture.zeros)}, ${counted(picture.nans)}, ${counted(picture.infinities)}`],
           ["shown as", picture.note],
+          ["colours", isApart ? "each picture has its own scale" : ""],
         ]}
       />
       {picture.low < picture.high_ && <Histogram picture={picture} />}
