@@ -15,9 +15,16 @@ page.on("console", (message) => said.push(message.text()));
 page.on("pageerror", (error) => said.push(String(error)));
 await page.goto(url);
 
-const settled = () => page.waitForFunction(() => document.querySelector(".status").textContent === "");
+// Functions of the page wait themselves: those that Puppeteer makes to wait with are blocked by the page's policy.
+const settled = () =>
+  page.evaluate(async () => {
+    while (document.querySelector(".status").textContent !== "") await new Promise(requestAnimationFrame);
+  });
 const shown = () =>
-  page.waitForFunction(() => ![...document.querySelectorAll("[role=tabpanel] [role=status]")].some((each) => each.textContent === "Reading…"));
+  page.evaluate(async () => {
+    const pending = () => [...document.querySelectorAll("[role=tabpanel] [role=status]")];
+    while (pending().some((each) => each.textContent === "Reading…")) await new Promise(requestAnimationFrame);
+  });
 
 async function look(archive) {
   const input = await page.$("input[type=file]:not([webkitdirectory])");
@@ -27,11 +34,12 @@ async function look(archive) {
   if (refused) return { refused: await refused.evaluate((each) => each.textContent) };
   const found = { tabs: {} };
   for (const name of tabs.split(",")) {
-    await page.locator(`::-p-aria([name="${name}"][role="tab"])`).click();
+    const tab = (name) => [...document.querySelectorAll("[role=tab]")].find((each) => each.textContent === name);
+    await (await page.evaluateHandle(tab, name)).click();
     await shown();
     found.tabs[name] = await page.$eval("[role=tabpanel]:not([hidden])", (each) => each.innerText);
     if (archive !== linked) continue;
-    if (name === "Values") found.colours = await (await page.waitForFunction(colours)).jsonValue();
+    if (name === "Values") found.colours = await page.evaluate(colours);
     if (name === "Code") found.marked = await marked();
   }
   return found;
@@ -39,17 +47,22 @@ async function look(archive) {
 
 async function marked() {
   await (await page.$$(".pane:first-child .cm-line")).at(-1).hover();
-  const lines = ".pane:last-child .cm-line.marked";
-  await page.waitForSelector(lines);
-  return page.$$eval(lines, (all) => all.map((each) => each.textContent));
+  return page.evaluate(async () => {
+    const lines = () => [...document.querySelectorAll(".pane:last-child .cm-line.marked")];
+    while (lines().length === 0) await new Promise(requestAnimationFrame);
+    return lines().map((each) => each.textContent);
+  });
 }
 
-/** In the page: undefined until the picture is painted. */
-function colours() {
-  const canvas = [...document.querySelectorAll(".picture > canvas")].at(-1);
-  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  const found = new Set(new Uint32Array(data.buffer)).size;
-  return found > 1 ? found : undefined;
+/** In the page: of the last picture, once it is painted. */
+async function colours() {
+  for (;;) {
+    const canvas = [...document.querySelectorAll(".picture > canvas")].at(-1);
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const found = new Set(new Uint32Array(data.buffer)).size;
+    if (found > 1) return found;
+    await new Promise(requestAnimationFrame);
+  }
 }
 
 const answers = {};
