@@ -2,8 +2,8 @@
 
 A special case for values that nobody tried hides in one: ``tl.where(x * x != 1e9, right, wrong)``. Looked at
 is what throws most of a number away and depends on memory: comparisons and what joins them, maxima, minima
-and clamps, rounding to integers, and arithmetic on bits. Lanes that a mask leaves out do not count, as far as
-others are there.
+and clamps, rounding to integers, arithmetic on bits, and floating-point arithmetic of which nothing is left,
+as of ``tl.exp(x - 1e9)``. Lanes that a mask leaves out do not count, as far as others are there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 import numpy as np
 
@@ -19,13 +20,14 @@ from kerncap.sanitizer.concrete.events import StopEvaluation
 from kerncap.sanitizer.concrete.machine import Limits, Machine, Step, Track
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.needed_operations import needed
+from kerncap.sanitizer.concrete.ops_reduce import known_combiner
 from kerncap.sanitizer.concrete.plan import Plan
 from kerncap.sanitizer.concrete.run import evaluate
 from kerncap.sanitizer.concrete.values import Array, Bools, Tile, either, element_of
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.steers import is_from_memory, numbers_of
 from kerncap.sanitizer.ttir import read_module
-from kerncap.sanitizer.ttir.ir import DIVISIONS, SHIFTS, Dense, IntType, Operation, Value, walk
+from kerncap.sanitizer.ttir.ir import DIVISIONS, SHIFTS, Dense, FloatType, IntType, Operation, Value, walk
 
 _CHOICES = frozenset(
     f"arith.{name}"
@@ -49,19 +51,35 @@ _MOVES = (_CHOICES - {"tt.clampf"}) | frozenset((
     *("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "arith.select", "arith.extf"),
     *("arith.negf", "math.absf"),
 ))  # fmt: skip
+_SUMS = frozenset(("arith.addf", "arith.subf"))
+_SCALES = frozenset(("arith.mulf", "arith.divf", "tt.precise_divf", "arith.truncf", "tt.fp_to_fp"))
+_EXTERNAL = "tt.extern_elementwise"
+_FUNCTIONS = frozenset(f"math.{name}" for name in ("exp", "exp2", "expm1", "tanh", "erf", "cos", "rsqrt")) | {
+    _EXTERNAL
+}
+_WATCHED = _CHOICES | _STEPS | _SUMS | _SCALES | _FUNCTIONS
 _TRACK = Track(undefined=True)
 _MOST_PROGRAMS = 4096
 _SEED = 0
 
 
+class Form(Enum):
+    """What is a way that a condition goes."""
+
+    TRUTH = auto()  # yes or no
+    NUMBER = auto()  # a result; of more than two, two are enough
+    CHOICE = auto()  # whether the result is the first operand
+    ARITHMETIC = (
+        auto()
+    )  # whether nothing is left of an operand that memory decides; not to be so is no condition
+
+
 @dataclass
 class Condition:
-    """``seen``: the ways that it went, among them those of lanes that a mask leaves out: ``left_out``.
-
-    A way is a result, of a choice whether it is the first operand; of more than two, two are enough.
-    """
+    """``seen``: the ways that it went, among them those of lanes that a mask leaves out: ``left_out``."""
 
     operation: Operation
+    form: Form
     kind: str  # "equal", "less", "more", "choice", or the operation's name
     numbers: frozenset[float]  # constants that it has
     storages: frozenset[int]  # that it depends on
@@ -82,7 +100,7 @@ class Condition:
 
     @property
     def is_open(self) -> bool:
-        return len(self.ways) < 2
+        return False not in self.ways if self.form is Form.ARITHMETIC else len(self.ways) < 2
 
 
 class Conditions:
@@ -91,7 +109,7 @@ class Conditions:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._module = read_module(launch.ttir)
-        flow = Dataflow(self._module, self._module.kernel, launch)
+        self.flow = flow = Dataflow(self._module, self._module.kernel, launch)
         watched = [one for one in flow.operations if _is_condition(flow, one)]
         users: dict[Value, list[Operation]] = {}
         for each in flow.operations:
@@ -99,8 +117,8 @@ class Conditions:
                 users.setdefault(value, []).append(each)
         self._by_operation = {
             one: Condition(
-                one, _kind(flow, one), frozenset(_numbers(flow, launch, one)), _storages(flow, one),
-                frozenset(_uses(users, one)), _is_of_infinities(flow, one),
+                one, _form(one), _kind(flow, one), frozenset(_numbers(flow, launch, one)),
+                _storages(flow, one), frozenset(_uses(users, one)), _is_of_infinities(flow, one),
             )
             for one in watched
         }  # fmt: skip
@@ -118,7 +136,7 @@ class Conditions:
 
     def _one_way(self) -> list[Condition]:
         """Without what joins one of them with others."""
-        found = {one for one, its in self._by_operation.items() if len(its.ways) == 1}
+        found = {one for one, its in self._by_operation.items() if its.ways and its.is_open}
         return [
             self._by_operation[one]
             for one in self._by_operation
@@ -173,8 +191,8 @@ class _Watching(Plan):
         return step
 
     def _watched(self, step: Step, condition: Condition) -> Step:
-        operation = condition.operation
-        of_choice = operation.name in _CHOICES
+        operation, form = condition.operation, condition.form
+        from_memory = [is_from_memory(self._conditions.flow, [one]) for one in operation.operands]
 
         def watched(m: Machine) -> None:
             step(m)
@@ -182,10 +200,13 @@ class _Watching(Plan):
             if not isinstance(value, Tile) or not condition.is_open:
                 return
             data, undefined, told = value.data, value.undefined, None
-            if of_choice:
-                operands = [m.env[one] for one in operation.operands]
-                first, *others = [one.data for one in operands if isinstance(one, Tile)]
-                told, data = _chooses(first, others), first == data
+            if form in (Form.CHOICE, Form.ARITHMETIC):
+                operands = [one.data for each in operation.operands if isinstance(one := m.env[each], Tile)]
+                if form is Form.CHOICE:
+                    first, *others = operands
+                    told, data = _chooses(first, others), first == data
+                else:
+                    told, data = _loses(operation.name, operands, from_memory, data)
             here = m.lanes(told, data.ndim - 1)
             _see(condition.left_out, data, here)
             if undefined is not None:
@@ -204,6 +225,20 @@ def _chooses(first: Array, others: Sequence[Array]) -> Bools:
         differs: Bools = (first != one) & np.isfinite(first) & np.isfinite(one)
         found = found | differs
     return found
+
+
+def _loses(
+    name: str, operands: Sequence[Array], from_memory: Sequence[bool], result: Array
+) -> tuple[Bools, Bools]:
+    """Where something of the operands can be lost, and whether it is."""
+    told = np.logical_and.reduce(np.broadcast_arrays(*(np.isfinite(one) & (one != 0) for one in operands)))
+    if name not in _SUMS:
+        lost = (result == 0) | np.isinf(result)
+        return told, lost if name in _SCALES else lost | (np.abs(result) == 1)
+    first, second = operands
+    others = (second if name == "arith.addf" else -second, first)
+    kept: list[Bools] = [result == other for other, counts in zip(others, from_memory, strict=True) if counts]
+    return told, np.logical_or.reduce(np.broadcast_arrays(*kept))
 
 
 def _see(seen: set[float], data: Array, here: Bools | None) -> None:
@@ -232,9 +267,27 @@ def _marked(step: Step, operation: Operation) -> Step:
 
 
 def _is_condition(flow: Dataflow, operation: Operation) -> bool:
-    if operation.name not in _CHOICES and operation.name not in _STEPS:
+    if operation.name not in _WATCHED or _is_in_one_step(operation):
         return False
     return is_from_memory(flow, operation.operands)
+
+
+def _is_in_one_step(operation: Operation) -> bool:
+    """Whether it is the combiner of a sum, a maximum or the like, which has no steps."""
+    region = operation.parent.parent if operation.parent is not None else None
+    around = region.parent if region is not None else None
+    if not isinstance(around, Operation) or around.name not in ("tt.reduce", "tt.scan"):
+        return False
+    return known_combiner(around) is not None
+
+
+def _form(operation: Operation) -> Form:
+    if operation.name in _CHOICES:
+        return Form.CHOICE
+    kind = element_of(operation.results[0].type)
+    if operation.name in _SUMS | _SCALES | _FUNCTIONS and isinstance(kind, FloatType):
+        return Form.ARITHMETIC
+    return Form.TRUTH if _is_truth(operation.results[0]) else Form.NUMBER
 
 
 def _uses(users: Mapping[Value, Sequence[Operation]], operation: Operation) -> Iterable[str]:
@@ -271,7 +324,7 @@ def _is_of_infinities(flow: Dataflow, operation: Operation) -> bool:
     if operation.name == "arith.cmpf":
         moved = [one for one in operands if not _is_infinite(one)]
         return (len(set(operands)) == 1 or len(moved) == 1) and _is_moved(flow, moved[0])
-    if operation.name == "tt.extern_elementwise":
+    if operation.name == _EXTERNAL:
         return str(operation.attributes["symbol"]) in _TESTS and _is_moved(flow, operands[0])
     if operation.name not in _OF_TRUTHS:
         return False
@@ -324,13 +377,3 @@ def _storages(flow: Dataflow, operation: Operation) -> frozenset[int]:
     reached = needed(flow, [], operation.operands).evaluated
     roots = [flow.roots(one.operands[0]) for one in reached if one.name in LOADS]
     return frozenset().union(*roots)
-
-
-def is_truth(condition: Condition) -> bool:
-    """Whether it says yes or no."""
-    return _is_truth(condition.operation.results[0]) and not is_choice(condition)
-
-
-def is_choice(condition: Condition) -> bool:
-    """Whether it gives one of its operands."""
-    return condition.operation.name in _CHOICES

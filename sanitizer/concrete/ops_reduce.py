@@ -63,7 +63,7 @@ _UNSIGNED = frozenset(("arith.maxui", "arith.minui"))
 _NATIVE_FLOATS = frozenset(("f16", "f32", "f64"))
 
 
-def _recognised(operation: Operation) -> tuple[np.ufunc, str] | None:
+def known_combiner(operation: Operation) -> tuple[np.ufunc, str] | None:
     """The combiner, where the region is one operation on its two arguments that numpy has."""
     region = operation.regions[0]
     if len(region.blocks) != 1 or len(operation.operands) != 1 or len(region.entry.operations) != 2:
@@ -97,7 +97,7 @@ def _other_integers(kind: Type, x: Array, y: Array) -> Array:
 
 def reduction(
     quick: Callable[..., Tile],
-    recognise: Callable[[Operation], object] = _recognised,
+    recognise: Callable[[Operation], object] = known_combiner,
     differ: Callable[[Type, Array, Array], Array] = _other_integers,
 ) -> Callable[[Plan, Operation], Step]:
     """``quick``: where the combiner is one that `recognise` gives something for, which is passed on.

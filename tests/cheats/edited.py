@@ -111,6 +111,13 @@ EDITED = {
         device=ONE_WAY,
         changes=(("x * scale * w, mask", "x * scale * w * (1 + tl.floor(tl.abs(x) / 1e9)), mask"),),
     ),
+    "hidden_tail": Edited(
+        what="right below 1e9, with neither a comparison nor a rounding",
+        source="tried by hand: arithmetic of which nothing is left",
+        host="tl.exp(tl.abs(x) - 1e9) rounded its operand away for every value that was tried",
+        device=ONE_WAY,
+        changes=(("x * scale * w, mask", "x * scale * w + tl.exp(tl.abs(x) - 1e9), mask"),),
+    ),
     "hidden_bits": Edited(
         what="right but for one number, which it recognises by its bits",
         source="tried by hand: a condition on bits",

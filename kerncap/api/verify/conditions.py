@@ -19,7 +19,7 @@ from kerncap.replay.engine import Engine
 from kerncap.replay.judge_requests import memory
 from kerncap.replay.other_contents import Shown
 from kerncap.sanitizer.concrete.machine import Limits
-from kerncap.sanitizer.conditions import Condition, Conditions, is_choice, is_truth
+from kerncap.sanitizer.conditions import Condition, Conditions, Form
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.paged_bytes import NotReadable
 from kerncap.sanitizer.sources.reproducer import ReproducerContents
@@ -53,7 +53,7 @@ def on_conditions(case: Case, contents: Sequence[Callable[[], None]]) -> Shown:
     found.open += dict.fromkeys(_said(one, texts) for one in added)
     found.remedy += ", and so would a candidate without it" * bool(added)
     found.open += dict.fromkeys(
-        f"the captured kernel's {_said(one, captured().sources)}, and the candidate does not ask that there"
+        f"the captured kernel's {_said(one, captured().sources)}, and the candidate has none like it"
         for one in dropped
     )
     return found
@@ -118,10 +118,13 @@ def _said(condition: Condition, texts: Mapping[str, str]) -> str:
         else f"line {frame.line}: {_expression(texts.get(frame.file, ''), frame)}"
     )
     [way] = condition.ways
-    if is_choice(condition):
-        return f"{place} chose the {'first' if way else 'second'} operand for every value that was tried"
-    said = str(bool(way)).lower() if is_truth(condition) else f"{way:g}"
-    return f"{place} was {said} for every value that was tried"
+    went = {
+        Form.TRUTH: f"was {str(bool(way)).lower()}",
+        Form.NUMBER: f"was {way:g}",
+        Form.CHOICE: f"chose the {'first' if way else 'second'} operand",
+        Form.ARITHMETIC: "rounded its operand away",
+    }[condition.form]
+    return f"{place} {went} for every value that was tried"
 
 
 def _expression(text: str, frame: Frame) -> str:

@@ -13,10 +13,11 @@ pytest.importorskip("triton")
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import libdevice
 
 from kerncap.api.verify.conditions import unlike
 from kerncap.sanitizer.concrete.machine import Limits
-from kerncap.sanitizer.conditions import Condition, Conditions, is_choice
+from kerncap.sanitizer.conditions import Condition, Conditions, Form
 
 from .checks.memory_launches import ArrayContents
 from .compiled import launch_of
@@ -64,6 +65,28 @@ def conditions(x_ptr, out, n, limit, CASE: tl.constexpr, B: tl.constexpr):
         y = tl.where(x == float("inf"), 0.0, tl.where(x != x, 1.0, x))
     elif CASE == "overflow":
         y = tl.where(x * 1e38 == float("inf"), 1.0, x)
+    elif CASE == "exponential":
+        y = x + tl.exp(x - 150.0)
+    elif CASE == "absorbed":
+        y = x + ((1e9 + x) - 1e9)
+    elif CASE == "absorbs":
+        y = x - tl.exp(x - 50.0)
+    elif CASE == "underflow":
+        y = x * 1e-25 * 1e-25
+    elif CASE == "narrow":
+        y = (x * 1e-9).to(tl.float16)
+    elif CASE == "vanishing":
+        y = x * (1 - libdevice.fast_expf(x - 50.0))
+    elif CASE == "plain":
+        y = tl.exp(x - tl.max(x, axis=0)) / tl.sum(x, axis=0) + 1e-30
+    elif CASE == "online":
+        y = tl.full((B,), -float("inf"), tl.float32)
+        total = tl.zeros((B,), tl.float32)
+        for _ in range(1):
+            new = tl.maximum(y, x)
+            total = total * tl.exp(y - new) + tl.exp(x - new)
+            y = new
+        y += total
     tl.store(out + i, y, i < n)
 
 
@@ -100,9 +123,32 @@ def test_one_that_went_one_way_is_open_until_it_goes_the_other(
     assert judged(case, [0, 1, 2], turning)[0].open == []
 
 
+@pytest.mark.parametrize(
+    ("case", "turning"),
+    [
+        ("exponential", [151]),
+        ("absorbed", [100]),
+        ("absorbs", [49]),
+        ("underflow", [1e10]),
+        ("narrow", [100]),
+        ("vanishing", [48]),
+    ],
+)
+def test_arithmetic_is_open_while_nothing_is_left_of_its_operand(case: str, turning: list[float]) -> None:
+    first = judged(case)[0].open
+    assert first and {one.form for one in first} == {Form.ARITHMETIC}
+    assert ways(first) == [{1}] * len(first)
+    assert judged(case, [0, 1, 2], turning)[0].open == []
+
+
+@pytest.mark.parametrize("case", ["plain", "online"])
+def test_arithmetic_of_every_day_is_not_open(case: str) -> None:
+    assert judged(case)[0].open == []
+
+
 def test_a_choice_is_open_while_one_operand_is_never_taken() -> None:
     [one] = judged("least")[0].open
-    assert is_choice(one) and one.ways == {1} and one.numbers == {3}
+    assert one.form is Form.CHOICE and one.ways == {1} and one.numbers == {3}
     assert judged("least", [1, 4])[0].open == []
 
 
