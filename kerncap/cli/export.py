@@ -17,9 +17,9 @@ from kerncap.cli.several import of_each
 @of_each
 @click.option(
     "--as", "kind", required=True,
-    type=click.Choice(["script", "cmake", "pytest", "kernelbench", "flashinfer-trace"]),
+    type=click.Choice(["script", "cmake", "pytest", "kernelbench", "flashinfer-trace", "pygpubench"]),
     help="script: a Python script (Triton). cmake: a CUDA or HIP project. pytest: one of these as a test. "
-    "kernelbench, flashinfer-trace: a task for those who write kernels (Triton).",
+    "kernelbench, flashinfer-trace, pygpubench: a task for those who write kernels (Triton).",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=PATH, metavar="DIR",

@@ -201,10 +201,10 @@ class Unpack(Takes, frozen=True, kw_only=True):
 class Export(Takes, frozen=True, kw_only=True):
     repro: Repro
     kind: Annotated[
-        Literal["script", "cmake", "pytest", "kernelbench", "flashinfer-trace"],
+        Literal["script", "cmake", "pytest", "kernelbench", "flashinfer-trace", "pygpubench"],
         _says(
             "A Python script (Triton); a CMake project in CUDA or HIP; a pytest file with one of the two; "
-            "a task of KernelBench or FlashInfer Trace (Triton)."
+            "a task of KernelBench, FlashInfer Trace or PyGPUBench (Triton)."
         ),
     ]
     output: Annotated[str | None, _says("A new folder, or FILE.py for a script.")] = None

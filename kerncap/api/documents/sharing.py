@@ -74,7 +74,7 @@ class ExportDocument(Document, frozen=True, kw_only=True):
     path: Annotated[Path | None, says("The folder or file; null if nothing was written.")]
     findings: Annotated[tuple[Finding, ...], says("Private data, with replacements.")]
     kind: Annotated[
-        Literal["script", "cmake", "pytest", "kernelbench", "flashinfer-trace"] | UnsetType,
+        Literal["script", "cmake", "pytest", "kernelbench", "flashinfer-trace", "pygpubench"] | UnsetType,
         says("Kind of the project."),
     ] = msgspec.field(default=UNSET, name="as")
     written: bool | UnsetType = UNSET

@@ -21,7 +21,7 @@ from kerncap.format.folder import is_range
 from kerncap.format.private import Finding
 from kerncap.whole_files import new_file, writing
 
-Kind = Literal["script", "cmake", "pytest", "kernelbench", "flashinfer-trace"]
+Kind = Literal["script", "cmake", "pytest", "kernelbench", "flashinfer-trace", "pygpubench"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 

@@ -63,6 +63,10 @@ class LaunchFunction:
         """The elements of an input before the launch, in the order of its indices."""
         return _elements(tensor.view, self.contents.read("pre", *_of_region(tensor.view))).tobytes()
 
+    def after(self, tensor: Tensor) -> bytes:
+        """The elements of an output after the launch, in the order of its indices."""
+        return _elements(tensor.view, self.contents.read("post", *_of_region(tensor.view))).tobytes()
+
 
 def launch_function(reproducer: Reproducer) -> LaunchFunction:
     """Raises UsageError, naming what makes the launch no function of its tensors."""

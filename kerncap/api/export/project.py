@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kerncap.api.export.script import make_script
-from kerncap.api.export.tasks import write_flashinfer_trace, write_kernelbench
+from kerncap.api.export.tasks import write_flashinfer_trace, write_kernelbench, write_pygpubench
 from kerncap.api.export.templates import filled
 from kerncap.api.export.wording import facts, file_stem, title
 from kerncap.format import Reproducer
@@ -33,6 +33,8 @@ def make_project(kind: str, reproducer: Reproducer, folder: Path) -> Project:
         return Project((run,), notes)
     if kind == "flashinfer-trace":
         return Project(("flashinfer-bench run --local @FOLDER@",), write_flashinfer_trace(reproducer, folder))
+    if kind == "pygpubench":
+        return Project(("python @FOLDER@/task.py",), write_pygpubench(reproducer, folder))
     return _pytest(reproducer, folder)
 
 

@@ -1,4 +1,4 @@
-"""A launch as a task for those who write kernels: of KernelBench, of FlashInfer Trace."""
+"""A launch as a task for those who write kernels: of KernelBench, FlashInfer Trace, PyGPUBench."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
 from kerncap.log import size
+from kerncap.replay.tolerance import view_tolerance
 
 MAX_TEXT = 64 << 20  # characters of data in a task of KernelBench, which is one file
 _AUTHOR = "captured"  # of the solution, and the kind of operation: folders of a trace set
@@ -36,11 +37,7 @@ def write_kernelbench(reproducer: Reproducer, folder: Path) -> tuple[str, tuple[
     """Write the task's file into ``folder``: its name, and notes. Raises UsageError."""
     manifest = reproducer.manifest
     launch = launch_function(reproducer)
-    if len(launch.outputs) > 1:
-        names = ", ".join(one.name for one in launch.outputs)
-        raise UsageError(
-            f"{reproducer.path}: it writes {names}, but KernelBench compares one; --as flashinfer-trace"
-        )
+    _only_output(reproducer, launch, "KernelBench")
     rows = [
         f"        tensor({torch_dtype(one.view)}, {tuple(one.view.shape)!r}, {_packed(launch, one)}),"
         for one in launch.inputs
@@ -111,6 +108,57 @@ def write_flashinfer_trace(reproducer: Reproducer, folder: Path) -> tuple[str, .
     _write(folder / f"workloads/{_AUTHOR}/{name}.jsonl", (json.dumps(workload) + "\n").encode())
     _write(folder / blob, _safetensors(launch))
     return (*notes_on(reproducer), "the definition's reference is the captured kernel; no axis varies")
+
+
+def write_pygpubench(reproducer: Reproducer, folder: Path) -> tuple[str, ...]:
+    """Write the task, its submission and their data into ``folder``: the notes. Raises UsageError.
+
+    Source: pygpubench/__init__.py and csrc/manager.cpp, 0.0.2.
+    """
+    manifest = reproducer.manifest
+    launch = launch_function(reproducer)
+    output = _only_output(reproducer, launch, "PyGPUBench")
+    values = {
+        "TITLE": title(manifest),
+        "FACTS": facts(manifest),
+        "INPUTS": "\n".join(f'        tensor("{one.name}", {_form(one)}),' for one in launch.inputs),
+        "EXPECTED": _form(output),
+        "TOLERANCE": ",".join(f" {each!r}" for each in _tolerance(output)),
+    }
+    _write(folder / "task.py", filled("pygpubench.py.in", values).encode())
+    _write(folder / "submission.py", (launch.text + _SUBMISSION).encode())
+    for one in launch.inputs:
+        _write(folder / f"data/{one.name}.bin", launch.before(one))
+    _write(folder / "data/expected.bin", launch.after(output))
+    return (*notes_on(reproducer), "the inputs are the captured ones, whatever the seed")
+
+
+_SUBMISSION = '''
+
+def kernel(arguments):
+    """The output first, then the inputs."""
+    output, *inputs = arguments
+    output.copy_(run(*inputs))
+'''
+
+
+def _form(tensor: Tensor) -> str:
+    return f"{torch_dtype(tensor.view)}, {tuple(tensor.view.shape)!r}"
+
+
+def _tolerance(tensor: Tensor) -> tuple[float, ...]:
+    """(rtol, atol) of `kerncap verify`, if PyGPUBench knows the dtype; else it compares bytes."""
+    dtype = tensor.view.dtype
+    return view_tolerance(dtype) if dtype in ("float32", "float16", "bfloat16") else ()
+
+
+def _only_output(reproducer: Reproducer, launch: LaunchFunction, whose: str) -> Tensor:
+    if len(launch.outputs) > 1:
+        names = ", ".join(one.name for one in launch.outputs)
+        raise UsageError(
+            f"{reproducer.path}: it writes {names}, but {whose} compares one; --as flashinfer-trace"
+        )
+    return launch.outputs[0]
 
 
 def _definition(name: str, manifest: Manifest, launch: LaunchFunction) -> dict[str, Any]:

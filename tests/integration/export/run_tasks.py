@@ -1,6 +1,6 @@
-"""Run exported tasks as KernelBench and flashinfer-bench do; the bytes of each output go to a file.
+"""Run exported tasks as KernelBench, flashinfer-bench and PyGPUBench do; each output's bytes go to a file.
 
-run_tasks.py kernelbench FILE.py OUT | flashinfer-trace FOLDER OUT ...
+run_tasks.py kernelbench FILE.py OUT | flashinfer-trace FOLDER OUT | pygpubench FOLDER OUT ...
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ DTYPES = {"F32": torch.float32, "I32": torch.int32, "F16": torch.float16}
 def main() -> None:
     words = sys.argv[1:]
     for kind, task, out in zip(words[::3], words[1::3], words[2::3], strict=True):
-        run = {"kernelbench": kernelbench, "flashinfer-trace": flashinfer_trace}[kind]
+        run = {"kernelbench": kernelbench, "flashinfer-trace": flashinfer_trace, "pygpubench": pygpubench}[
+            kind
+        ]
         made = run(Path(task))
         made = made if isinstance(made, tuple) else (made,)
         Path(out).write_bytes(b"".join(each.contiguous().numpy().tobytes() for each in made))
@@ -65,6 +67,24 @@ def flashinfer_trace(folder: Path) -> Any:
         assert list(one.shape) == [definition["axes"][axis]["value"] for axis in given["shape"]]
         assert str(one.dtype) == f"torch.{given['dtype']}"
     return made
+
+
+def pygpubench(folder: Path) -> torch.Tensor:
+    """Its kernel twice on one test case, as the warm-up does; right by the task's own answer."""
+    names: dict[str, Any] = {"__name__": "task", "__file__": str(folder / "task.py")}
+    exec(compile((folder / "task.py").read_text(), folder / "task.py", "exec"), names)
+    arguments, (expected, *tolerance) = names["generate_test_case"]((), 7)
+    output: torch.Tensor = arguments[0]
+    assert not torch.equal(output, expected) and output.is_contiguous()
+    sys.path.insert(0, str(folder))
+    sys.modules.pop("submission", None)
+    kernel = names["kernel_generator"]()
+    sys.path.pop(0)
+    for _ in range(2):
+        kernel(arguments)
+        rtol, atol = tolerance or (0, 0)
+        torch.testing.assert_close(output, expected, rtol=rtol, atol=atol)
+    return output
 
 
 def tensor(file: Path, key: str) -> torch.Tensor:

@@ -120,7 +120,7 @@ def test_tasks_give_the_applications_result(kerncap: CommandLine, captured: Capt
     expected = {softmax: bytes(result), made: after.tobytes()}
     words: list[str | Path] = []
     for number, reproducer in enumerate(expected):
-        for kind in ("kernelbench", "flashinfer-trace"):
+        for kind in ("kernelbench", "flashinfer-trace", "pygpubench"):
             folder = export(kerncap, reproducer, kind, kerncap.folder / f"{kind}{number}")
             task = next(folder.glob("*.py")) if kind == "kernelbench" else folder
             words += [kind, task, folder / "result"]
@@ -128,7 +128,7 @@ def test_tasks_give_the_applications_result(kerncap: CommandLine, captured: Capt
     done = bare(HERE / "run_tasks.py", *words, env=ON_CPU)
     assert done.status == 0, done.stderr
     for result_file, bytes_there in zip(
-        words[2::3], [b for b in expected.values() for _ in "12"], strict=True
+        words[2::3], [b for b in expected.values() for _ in "123"], strict=True
     ):
         assert Path(result_file).read_bytes() == bytes_there, result_file
 

@@ -182,6 +182,7 @@ def suspect() -> Launch:
     ("launch", "kind", "reason"),
     [
         (two_outputs, "kernelbench", "writes out_ptr, copy_ptr, but KernelBench compares one"),
+        (two_outputs, "pygpubench", "writes out_ptr, copy_ptr, but PyGPUBench compares one"),
         (views_of_one_region, "flashinfer-trace", "low is written and shares memory with high"),
         (outside_of_tensors, "flashinfer-trace", "writes memory that no tensor argument shows"),
         (unchanged, "kernelbench", "the launch changes no tensor"),
