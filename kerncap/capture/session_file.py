@@ -57,6 +57,7 @@ class SessionFile:
     selection: Selection
     keep: Keep
     backend: Backend
+    questions: str = default.questions
     by_default: bool = default.by_default
     list_only: bool = default.list_only
     trace: bool = default.trace
@@ -70,11 +71,12 @@ class SessionFile:
     chunk_bytes: int = default.chunk_bytes
 
     @classmethod
-    def of(cls, options: CaptureOptions, token: str, socket: str) -> SessionFile:
+    def of(cls, options: CaptureOptions, token: str, socket: str, questions: str = "") -> SessionFile:
         return cls(
             version=VERSION,
             token=token,
             socket=socket,
+            questions=questions,
             selection=options.selection,
             keep=options.keep,
             backend=options.run.backend,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import failure
-from kerncap.capture import armed, session_file
+from kerncap.capture import answering, armed, session_file
 from kerncap.capture.answers import Answers
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.session_file import SessionFile, SessionFileError
@@ -27,6 +27,7 @@ class Session:
     def __init__(self, folder: Path, server: SessionServer | None, context: dict[str, Any]) -> None:
         self.folder = folder
         self.server = server
+        self._answering: answering.AnsweringProcess | None = None
         self.context = context
 
     @classmethod
@@ -80,7 +81,9 @@ class Session:
             armed.say_ended(self.folder)
 
     def close(self) -> None:
-        """Stop the socket and let the memfds go; the folder stays."""
+        """Stop the sockets and let the memfds go; the folder stays."""
+        if self._answering is not None:
+            self._answering.close()
         if self.server is not None:
             self.server.close()
 
@@ -93,9 +96,12 @@ class Session:
 
     def _fill(self, options: CaptureOptions) -> None:
         token = secrets.token_hex(16)
-        self.server = SessionServer(self.folder, token, Answers(self.folder, options).answer)
+        answer = Answers(self.folder, options).answer
+        self._answering = answering.start(self.folder, token, answer)  # before there are threads
+        self.server = SessionServer(self.folder, token, answer)
+        questions = self._answering.path if self._answering is not None else ""
         self._write(CONTEXT_FILE, json.dumps(self.context, indent=1).encode())
-        self._write(session_file.NAME, SessionFile.of(options, token, self.server.path).encode())
+        self._write(session_file.NAME, SessionFile.of(options, token, self.server.path, questions).encode())
         if options.run.dormant:
             self._write(armed.PAGE, bytes(armed.PAGE_BYTES))
 

@@ -47,7 +47,7 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 class SessionServer:
     """A listening socket, the descriptors that came in, and who answers; ended by ``close``."""
 
-    def __init__(self, folder: Path, token: str, answer: Answer | None = None) -> None:
+    def __init__(self, folder: Path, token: str, answer: Answer | None = None, name: str = "socket") -> None:
         """``answer`` gets each question with a valid token; it is called from several threads."""
         self._token = token
         self._answer = answer
@@ -57,7 +57,7 @@ class SessionServer:
         self._descriptors: dict[tuple[str, int], int] = {}
         self._lock = threading.Lock()
         self._private_folder: scratch.Scratch | None = None
-        self._socket, self.path = self._listen(folder)
+        self._socket, self.path = self._listen(folder, name)
         self._wake_read, self._wake_write = os.pipe()
         self._thread = threading.Thread(target=self._serve, name="kerncap-socket", daemon=True)
         self._thread.start()
@@ -92,14 +92,14 @@ class SessionServer:
         if self._private_folder is not None:
             self._private_folder.remove()
 
-    def _listen(self, folder: Path) -> tuple[socket.socket, str]:
+    def _listen(self, folder: Path, name: str) -> tuple[socket.socket, str]:
         """In the session folder if its path is short enough and its file system holds sockets."""
-        path = str(folder / "socket")
+        path = str(folder / name)
         if len(os.fsencode(path)) <= MAX_PATH:
             with contextlib.suppress(OSError):
                 return self._bind(path), path
         self._private_folder = scratch.folder(_PRIVATE, Path(_short_temporary_folder()))
-        path = str(self._private_folder.path / "socket")
+        path = str(self._private_folder.path / name)
         return self._bind(path), path
 
     @staticmethod

@@ -157,7 +157,7 @@ Answer Engine::ask_about(const Kernel& kernel) {
   question.field(key::generation, conf().generation).end();
   Answer answer;
   json::Value reply;
-  if (!ask(conf().socket, question.text(), &reply)) {
+  if (!ask(conf().asked_at(), question.text(), &reply)) {
     answer.reason = word::filter::no_answer;
     return answer;
   }
@@ -190,7 +190,7 @@ bool Engine::ask_facts(const Kernel& kernel, const std::string& arch, ImageFacts
   question.field(key::ask, word::ask::globals).field(key::image, kernel.module->image->stored.load());
   question.field(key::kernel, kernel.name).field(key::arch, arch).end();
   json::Value reply;
-  if (!ask(conf().socket, question.text(), &reply)) return false;
+  if (!ask(conf().asked_at(), question.text(), &reply)) return false;
   if (const json::Value* found = reply.find(key::globals))
     for (const json::Value& name : found->items) facts->globals.push_back(name.text);
   if (const json::Value* found = reply.find(key::statics))
@@ -218,7 +218,7 @@ bool Engine::may_wait(const Kernel& kernel, const std::string& arch) {
   question.field(key::ask, word::ask::waits).field(key::image, image->stored.load());
   question.field(key::kernel, kernel.name).field(key::arch, arch).end();
   json::Value reply;
-  if (!ask(conf().socket, question.text(), &reply)) return false;
+  if (!ask(conf().asked_at(), question.text(), &reply)) return false;
   const json::Value* waits = reply.find(key::waits);
   return may_wait_[&kernel] = waits != nullptr && waits->truth;
 }
@@ -336,7 +336,7 @@ bool Engine::wants_range(const std::string& text) {
       .field(key::generation, conf().generation)
       .end();
   json::Value reply;
-  const json::Value* match = ask(conf().socket, question.text(), &reply) ? reply.find(key::match) : nullptr;
+  const json::Value* match = ask(conf().asked_at(), question.text(), &reply) ? reply.find(key::match) : nullptr;
   return range_answers_[text] = match != nullptr && match->truth;
 }
 

@@ -37,6 +37,7 @@ struct Conf {
 #include "contract/options.def"
 #undef KERNCAP_OPTION
 
+  const std::string& asked_at() const { return questions.empty() ? socket : questions; }
   bool conditional() const { return on_fault || when.has_value(); }
   // One launch and no more: neither ordinals nor a set was asked for.
   bool single() const {

@@ -394,6 +394,7 @@ class default:
     version: int = 0
     token: str = ""
     socket: str = ""
+    questions: str = ""
     backend: Backend = "auto"
     list_only: bool = False
     trace: bool = False
@@ -446,7 +447,7 @@ class Options(default):
 _GROUPS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     ("selection", ("kernel", "launch", "launches", "from_kernel", "from_skip", "to_kernel", "to_skip", "whole_range", "graph", "graph_skip", "per_config", "where", "range", "ranks", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
     ("keep", ("memory", "max_size", "no_values",)),
-    ("session", ("version", "token", "socket", "backend", "list_only", "trace", "trace_native", "timeline", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
+    ("session", ("version", "token", "socket", "questions", "backend", "list_only", "trace", "trace_native", "timeline", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
 )
 
 

@@ -41,6 +41,7 @@ def test_every_option_is_in_it() -> None:
         "version": 1,
         "token": "t0",
         "socket": "/run/a b/socket",
+        "questions": "",
         "selection": {
             "kernel": "add", "launch": [2, 5], "launches": None, "from_kernel": None, "from_skip": 0,
             "to_kernel": None, "to_skip": 0, "whole_range": None, "graph": None, "graph_skip": 0,
