@@ -336,7 +336,8 @@ bool Engine::wants_range(const std::string& text) {
       .field(key::generation, conf().generation)
       .end();
   json::Value reply;
-  const json::Value* match = ask(conf().asked_at(), question.text(), &reply) ? reply.find(key::match) : nullptr;
+  const json::Value* match =
+      ask(conf().asked_at(), question.text(), &reply) ? reply.find(key::match) : nullptr;
   return range_answers_[text] = match != nullptr && match->truth;
 }
 
