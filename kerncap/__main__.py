@@ -12,7 +12,7 @@ from kerncap.search_path import is_safe
 def main() -> int:
     """Leave the current folder out of all imports, then run the command line."""
     _leave_current_folder()
-    gc.set_threshold(50_000, 20, 100)  # most of what a short command makes are modules, and no garbage
+    gc.set_threshold(200_000, 20, 100)  # most of what a short command makes are modules, and no garbage
     if sys.argv[1:2] in (["replay"], ["verify"]):
         from kerncap.replay import nursery  # before click: the driver starts meanwhile
 
