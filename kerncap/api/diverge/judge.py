@@ -11,6 +11,7 @@ from kerncap.api.diff import diff_reproducers, opened
 from kerncap.api.diff.diff_result import ReproducerDiff
 from kerncap.api.diverge.diverge_result import ARGUMENTS, LAUNCH, MEMORY, Named, Place
 from kerncap.api.diverge.launch_differences import Pair
+from kerncap.api.diverge.one_side import shown
 from kerncap.api.diverge.sides import Captured, Side, capture_launch
 from kerncap.api.sanitize import sanitize_reproducer
 from kerncap.capture.trace_file import Trace
@@ -81,6 +82,23 @@ def is_certain(pair: Pair) -> bool:
     return pair.is_matched and bool(pair.after) and not pair.before and not pair.uncompared
 
 
+def _certain(pair: Pair, named: Named, captured: tuple[Captured, Captured]) -> Named | None:
+    """What is named if the digests show it, with the reproducer of one side if there is one."""
+    if is_certain(pair):
+        return named
+    for launch, one in zip((pair.first, pair.second), captured, strict=True):
+        if one.path is not None and launch is not None:
+            try:
+                with opened(one.path) as reproducer:
+                    found = shown(pair, launch, reproducer)
+            except KerncapError:
+                return None
+            if found is not None:
+                before, after = found
+                return replace(named, kind=kind_of(pair, bool(before)), before=before, after=after)
+    return None
+
+
 def named_of(kind: str, pair: Pair, captured: tuple[Captured, Captured] = (Captured(), Captured())) -> Named:
     """The launch of a pair by its digests, with the reproducers that there are."""
     places = [
@@ -115,8 +133,8 @@ def judge(
     by_digest = named_of(kind_of(pair, bool(pair.before)), pair, captured)
     a, b = captured[0].path, captured[1].path
     if a is None or b is None:
-        if is_certain(pair) and tolerance.is_exact:
-            return Judged(Verdict.DIFFERENT, by_digest, captured=captured)
+        if tolerance.is_exact and (certain := _certain(pair, by_digest, captured)):
+            return Judged(Verdict.DIFFERENT, certain, captured=captured)
         said = "; ".join(by_digest.problems)
         return Judged(
             Verdict.OPEN, by_digest, f"whether it reads or writes what differs is not known: {said}", captured

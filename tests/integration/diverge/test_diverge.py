@@ -73,8 +73,9 @@ if PLANT == "nondeterministic":  # ORDERS has one for each run
 
 def run():
     x = torch.rand(N, device=DEVICE) * 1000
-    y = torch.zeros(N, device=DEVICE)
-    scale[(triton.cdiv(N, BLOCK),)](x, y, 3.0 if PLANT == "environment" else 2.0, N, BLOCK=BLOCK)
+    y = torch.full((N,), 9.0 if PLANT == "overwritten" else 0.0, device=DEVICE)
+    factor = 3.0 if PLANT in ("environment", "overwritten") else 2.0
+    scale[(triton.cdiv(N, BLOCK),)](x, y, factor, N, BLOCK=BLOCK)
     if PLANT == "seed":
         torch.manual_seed(7)
     noise = torch.rand(N, device=DEVICE)
@@ -281,14 +282,37 @@ def test_memory_behind_addresses_is_not_compared(kerncap_of_module: CommandLine,
     assert said == "indirect: addresses holds addresses, and the memory behind them was not hashed"
 
 
-@pytest.mark.long
-def test_a_recorded_side_has_no_reproducer(kerncap_of_module: CommandLine, program: list[str]) -> None:
-    kerncap = kerncap_of_module
-    assert kerncap("trace", "-o", "old.json", "--", *program).status == 0
-    found = diverged(kerncap, program, "--a", "old.json", status=1, PLANT="environment")
+@pytest.fixture(scope="module")
+def recorded(kerncap_of_module: CommandLine, program: list[str]) -> str:
+    assert kerncap_of_module("trace", "-o", "old.json", "--", *program).status == 0
+    return "old.json"
+
+
+@first_of(
+    "plant, kind, kernel, before, after",
+    [
+        ("overwritten", "arguments", "scale", [], ["y"]),  # what was there before is not read
+        ("environment", "arguments", "scale", [], ["y"]),
+        ("host", "memory", "accumulate", ["y"], ["y"]),  # all of it is read
+        ("garbage", None, "first_half", [], []),  # a part of it is written, and nothing of it read
+    ],
+)
+def test_a_recorded_side_has_no_reproducer(
+    kerncap_of_module: CommandLine, program: list[str], recorded: str, plant: str, kind: str | None,
+    kernel: str, before: list[str], after: list[str],
+) -> None:  # fmt: skip
+    """The reproducer of the other side shows which of the bytes that differ are read, and written."""
+    options = ("--a", recorded, "--no-noise", "--env", f"PLANT={plant}")
+    found = diverged(kerncap_of_module, program, *options, status=5 if kind is None else 1)
     named = found["named"]
-    assert named["a"]["kernel"] == "scale" and named["a"]["reproducer"] is None and named["b"]["reproducer"]
-    assert "kerncap capture -k '^__main__\\.scale$' --launch 0 -- " in named["problems"][0]
+    if kind is None:
+        assert named is None and any(said.startswith(kernel) for said in found["uncompared"]), found
+        return
+    assert (named["kind"], named["a"]["kernel"]) == (kind, kernel), named
+    assert (named["before"], named["after"]) == (before, after), named
+    assert named["a"]["reproducer"] is None and named["b"]["reproducer"]
+    pattern = f"^__main__\\.{kernel}$"
+    assert f"kerncap capture -k '{pattern}' --launch 0 -- " in named["problems"][0]
 
 
 def usage(kerncap: CommandLine, *words: str) -> str:
