@@ -1,6 +1,7 @@
 """A forward and backward pass of a small Llama: RMSNorm, attention, SwiGLU, compiled by Inductor.
 
-`--steps N` of them; `--eps` of RMSNorm is what two runs may differ in.
+`--steps N` of them; `--eps` of RMSNorm is what two runs may differ in. `--forward`: only forward passes, in a
+CUDA graph.
 """
 
 from __future__ import annotations
@@ -38,10 +39,19 @@ class Block(nn.Module):
         return x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
 
 
+@torch.no_grad()
+def forward(model: nn.Module, tokens: torch.Tensor, steps: int) -> None:
+    compiled = torch.compile(model, mode="reduce-overhead")
+    for step in range(steps):
+        torch.compiler.cudagraph_mark_step_begin()
+        print(float(compiled(tokens.roll(step)).float().pow(2).mean()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--eps", type=float, default=1e-6)
+    parser.add_argument("--forward", action="store_true")
     asked = parser.parse_args()
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True, warn_only=True)
@@ -51,9 +61,12 @@ def main() -> None:
         nn.Embedding(VOCABULARY, HIDDEN), *(Block(asked.eps) for _ in range(LAYERS)), Norm(asked.eps),
         nn.Linear(HIDDEN, VOCABULARY, bias=False),
     ).to(device, torch.bfloat16)  # fmt: skip
+    tokens = torch.randint(VOCABULARY, (1, LENGTH + 1), device=device)
+    if asked.forward:
+        forward(model, tokens, asked.steps)
+        return
     step = torch.compile(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    tokens = torch.randint(VOCABULARY, (1, LENGTH + 1), device=device)
     for _ in range(asked.steps):
         logits = step(tokens[:, :-1])
         loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())

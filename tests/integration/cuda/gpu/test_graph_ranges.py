@@ -13,15 +13,18 @@ from kerncap.format import LaunchRange
 from kerncap.format.schema import FloatValue
 from tests.integration.conftest import CommandLine
 
-from .captured import TARGETS
+from .captured import ROOT, TARGETS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(500)]
 
 PROGRAM = TARGETS / "torch_graphs.py"
+LLAMA = ROOT / "benchmarks" / "programs" / "llama_step.py"
 
 
-def captured(kerncap: CommandLine, *options: str, program: tuple[str, ...] = ()) -> tuple[Path, Any]:
-    command = [sys.executable, str(PROGRAM), *program]
+def captured(
+    kerncap: CommandLine, *options: str, program: tuple[str, ...] = (), target: Path = PROGRAM
+) -> tuple[Path, Any]:
+    command = [sys.executable, str(target), *program]
     plain = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
     done = kerncap("capture", "--json", "-o", "out", *options, "--", *command, timeout=400)
     document = done.document
@@ -94,3 +97,31 @@ def test_a_compiled_blocks_graph(kerncap: CommandLine) -> None:
         languages = {launch.manifest.kernel.language for launch in opened.launches}
         assert len(opened.launches) >= 4 and "triton" in languages and len(languages) > 1, languages
     assert [check["result"] for check in document["self_checks"].values()] == ["pass"], document
+
+
+def test_the_forward_pass_of_a_compiled_llama(kerncap: CommandLine, tmp_path: Path) -> None:
+    """All of its launches, replayed to the application's outputs; packed, and verified elsewhere."""
+    path, document = captured(
+        kerncap, "--graph", "0:1", "--no-self-check", program=("--forward", "--steps", "4"), target=LLAMA
+    )
+    with LaunchRange.open(path) as opened:
+        kernels = [(one.manifest.kernel.name, one.manifest.kernel.language) for one in opened.launches]
+        print(len(kernels), kernels)
+        assert len(kernels) >= 30 and {"triton"} < {language for _, language in kernels}, kernels
+        number, text = next(
+            (one.number, text) for one in opened.launches
+            if (text := one.source_text()) is not None and "tl.sigmoid(" in text
+        )  # fmt: skip
+    replayed = kerncap("replay", "--json", path, timeout=300).judged
+    print(replayed["notes"])
+    assert replayed["result"] == "pass" and len(replayed["steps"]) == len(kernels), replayed
+    wrong = kerncap.folder / "wrong.py"
+    wrong.write_text(text.replace("tl.sigmoid(", "1.01 * tl.sigmoid("))
+    options = ("--launch", str(number), "--candidate", wrong)
+    assert kerncap("verify", "--json", *options, path, timeout=300).judged["result"] == "fail"
+    packed = tmp_path / "llama.zip"
+    assert kerncap("pack", path, "-o", packed, timeout=300).status == 0
+    elsewhere = {"XDG_CONFIG_HOME": str(tmp_path / "config")}  # where nothing was captured
+    there = kerncap("unpack", "--json", packed, "-o", tmp_path / "there", env=elsewhere).document["path"]
+    found = kerncap("verify", "--trust", "--json", there, env=elsewhere, timeout=300).judged
+    assert found["result"] == "pass", found
