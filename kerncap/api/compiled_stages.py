@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -40,7 +40,8 @@ class State:
 class CompiledStages:
     """``texts`` by stage, in order; ``states``: before each of the passes that make a stage.
 
-    ``failed``: the stage that does not compile, with ``error`` and the pass that ran last.
+    ``failed``: the stage that does not compile, with ``error`` and the pass that ran last. ``plugin``: a hook
+    of that Triton that changes stages, by its name; ``plain``: what they would be without it.
     """
 
     python: str
@@ -50,6 +51,8 @@ class CompiledStages:
     failed: str = ""
     error: str = ""
     last_pass: str = ""
+    plugin: str = ""
+    plain: dict[str, str] = field(default_factory=dict)
 
 
 def compile_stages(reproducer: Reproducer, target: str, text: str, python: str | None) -> CompiledStages:
@@ -77,7 +80,8 @@ def compile_stages(reproducer: Reproducer, target: str, text: str, python: str |
         except BackendUnavailable as died:
             error = died.reason
             answer = {}
-        return _read(stages, compiler, str(answer.get("triton", "")), error)
+        found = _read(stages, compiler, str(answer.get("triton", "")), error)
+        return replace(found, plugin=str(answer.get("plugin", "")))
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,13 @@ def _read(folder: Path, python: str, triton: str, error: str) -> CompiledStages:
         elif error:
             failed, last = stage, printed[-1].passed if printed else ""
             break
-    return CompiledStages(python, triton, texts, states, failed, one_line(error) if failed else "", last)
+    plain = {
+        stage: _text(file, MAX_TEXT_BYTES)
+        for stage in STAGES
+        if (file := folder / f"plain-{stage}.txt").exists()
+    }
+    error = one_line(error) if failed else ""
+    return CompiledStages(python, triton, texts, states, failed, error, last, plain=plain)
 
 
 def _text(file: Path, limit: int) -> str:

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 from kerncap.api.blame.blame_result import Guilty, Run, Stage
 from kerncap.api.blame.evaluation import GuiltyPass, NotEvaluated, evaluated, guilty_pass
 from kerncap.api.blame.on_device import IMAGE, OnDevice, triton_stages
-from kerncap.api.blame.outputs import Outputs, compared_views
+from kerncap.api.blame.outputs import Outputs, compare, compared_views
 from kerncap.api.blame.stages import AUTHOR, NVIDIA, Stages
 from kerncap.api.compiled_stages import CompiledStages, compile_stages
 from kerncap.api.replay import ReplayOptions, load_candidate, opened
+from kerncap.api.sanitize import judged
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError
 from kerncap.format import Reproducer
 from kerncap.log import one_line
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import values
+from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.sources.reproducer import target_of
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ class Chain(Stages):
             self._evaluated(compiled, stage, name)
         if self._stages[-1].ended != "failed":
             self._later(compiled)
+        if self._guilty is not None:
+            self._guilty = self._of_race(self._guilty)
         last = self._last_compared()
         unlike = last is not None and last.application is not None and last.application.result == "differs"
         if self._guilty is None and unlike:
@@ -86,6 +90,9 @@ class Chain(Stages):
         self._add(name, how, lambda: evaluated(self._reproducer, text, self._target))
         guilty = self._guilty
         if guilty is None or guilty.stage != name or right is None or guilty.passes:
+            return
+        if (plugins := self._of_plugin(compiled, stage, guilty, text, right)) is not None:
+            self._guilty = plugins
             return
         found = guilty_pass(
             self._reproducer, self._target, compiled.states[stage], text, right, self._between(False)
@@ -133,6 +140,31 @@ class Chain(Stages):
         what = f"{name} does not compile{at}: {compiled.error}"
         return Guilty(name, what, (compiled.last_pass,) if at else (), "", to, given)
 
+    def _of_plugin(
+        self, compiled: CompiledStages, stage: str, guilty: Guilty, text: str, right: Outputs
+    ) -> Guilty | None:
+        """What changes stages from outside of Triton, if the stage is right without it."""
+        if stage not in compiled.plain:
+            return None
+        try:
+            plain = evaluated(self._reproducer, compiled.plain[stage], self._target)
+        except NotEvaluated:
+            return None
+        if compare(self._manifest, right, plain, self._between(False)).result == "differs":
+            return None
+        what = f"{guilty.stage}: the plugin {compiled.plugin} changes the result: {guilty.place}"
+        return Guilty(
+            guilty.stage, what, (), guilty.place, f"the author of {compiled.plugin}",
+            (f"without.{stage}", compiled.plain[stage]), (f"with.{stage}", text),
+        )  # fmt: skip
+
+    def _of_race(self, guilty: Guilty) -> Guilty:
+        """A kernel whose programs race may have another result in each stage: that is no compiler's fault."""
+        if not guilty.place or not (race := race_in(self._reproducer, self._python)):
+            return guilty
+        what = f"the kernel races: {race}; {guilty.stage} shows it: {guilty.place}"
+        return Guilty(guilty.stage, what, (), guilty.place, AUTHOR, ("source.py", self._text))
+
     def _of_source(self) -> Guilty | None:
         """All stages agree, and none with the application, which had a source only, or another one."""
         first = next((one for one in self._stages if one.ended == "ran"), None)
@@ -144,6 +176,16 @@ class Chain(Stages):
         place = first.application.place
         what = f"the source does not give the application's result, at no stage: {place}"
         return Guilty(SOURCE, what, (), place, AUTHOR, ("source.py", self._text))
+
+
+def race_in(reproducer: Reproducer, python: str | None = None) -> str:
+    """The race that the sanitizer finds in a Triton kernel with a trusted source; empty without one."""
+    only = Options(checks=frozenset({"race"}))
+    try:
+        report = judged(reproducer, only, trusted=True, python=python)
+    except KerncapError:
+        return ""
+    return next((one_line(found.message) for found in report.findings), "")
 
 
 def _of_pass(guilty: Guilty, found: GuiltyPass, stage: str) -> Guilty:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kerncap.api.blame.blame_result import Guilty, Run, Stage
 from kerncap.api.blame.cuda_builds import Build, builds
 from kerncap.api.blame.evaluation import NotEvaluated
-from kerncap.api.blame.on_device import IMAGE, OnDevice, assembled
+from kerncap.api.blame.on_device import IMAGE, ON_GPU, OnDevice, assembled
 from kerncap.api.blame.outputs import Outputs
 from kerncap.api.blame.stages import AUTHOR, NVIDIA, DoesNotCompile, Stages
 from kerncap.errors import KerncapError
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kerncap.api.blame import BlameOptions
 
 _DRIVER = "the driver's ptxas"
-_ON_GPU = "on the GPU"
 
 
 class CudaChain(Stages):
@@ -42,7 +41,7 @@ class CudaChain(Stages):
             try:
                 device.require()
             except NotEvaluated as error:
-                missing = Stage("builds and captured image", _ON_GPU, "not run", str(error))
+                missing = Stage("builds and captured image", ON_GPU, "not run", str(error))
                 return Run(self._python or "", "", (missing,), compiler=compiler)
             for each in self._builds():
                 self._on(device, each.name, partial(self._built, device, each))
@@ -78,7 +77,7 @@ class CudaChain(Stages):
         return []
 
     def _on(self, device: OnDevice, name: str, run: Callable[[], Outputs]) -> None:
-        self._add(name, _ON_GPU, run, on_device=True, varies=lambda: device.varies)
+        self._add(name, ON_GPU, run, on_device=True, varies=lambda: device.varies)
 
     def _between(self, on_device: bool) -> dict[int, tuple[float, float]]:
         return {} if self._options.exact else dict(super()._between(on_device))
@@ -88,7 +87,7 @@ class CudaChain(Stages):
             return f"the author of the kernel: it is compiled with {name}"
         if name == IMAGE:
             return "the author of the program: what it ran is not what this machine makes of the source"
-        return NVIDIA
+        return f"{NVIDIA}, if `compute-sanitizer --tool racecheck` finds no race"
 
     def _file(self, folder: Path) -> Path:
         """The source under the name that it has in the unit, alone in a folder."""

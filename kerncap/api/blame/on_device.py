@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LEVELS = (0, 1, 2, 3)
 IMAGE = "captured image"
+ON_GPU = "on the GPU"
 _RUNS = 3  # in which one that varies shows it, more often than not
 _PTXAS_TIMEOUT_S = 120.0
 
@@ -115,8 +116,8 @@ def triton_stages(
         return
     if is_captured:
         for level in LEVELS:
-            yield f"PTX -O{level}", "on the GPU", partial(device.level, reproducer.code("ptx"), level)
-        yield IMAGE, "on the GPU", device.captured
+            yield f"PTX -O{level}", ON_GPU, partial(device.level, reproducer.code("ptx"), level)
+        yield IMAGE, ON_GPU, device.captured
 
 
 def assembled(ptx: bytes, level: int, folder: Path, tool: tools.Tool | str, arch: str = "") -> Path:

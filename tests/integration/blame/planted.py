@@ -125,6 +125,20 @@ def plant(compiler):
     compiler.CUDABackend.make_ptx = make_ptx
 """
 
+# A plugin of Triton's own kind, which adds to a stage: it turns a subtraction around after all passes.
+PLUGIN = """
+def turned_around(backend=None, stages=None, options=None, language=None, capability=None):
+    if stages is None:
+        return "turned around", "0"
+    right = stages["ttir"]
+    stages["ttir"] = lambda module, metadata: edited(right(module, metadata), "arith.subf", "arith.addf")
+
+def plant(compiler):
+    from triton import knobs
+
+    knobs.runtime.add_stages_inspection_hook = turned_around
+"""
+
 # An assembler that makes another image than the PTX says.
 WRONG_IMAGE = """
 def plant(compiler):

@@ -81,6 +81,38 @@ def test_a_stage_that_makes_it_wrong_is_named(
         assert "3.500000e+00" in after and "3.500000e+00" not in before
 
 
+def test_a_plugin_is_told_from_tritons_passes(kerncap: CommandLine, launch: Path, tmp_path: Path) -> None:
+    python = planted.python_with(tmp_path / "env", planted.PLUGIN)
+    done = kerncap("blame", "--json", "--python", python, "-o", "report", launch)
+    guilty = done.document["runs"][0]["guilty"]
+    assert done.status == 1 and (guilty["stage"], guilty["passes"]) == ("TTIR", []), done.document
+    assert "the plugin planted_in_triton.turned_around changes the result: out[0]" in guilty["what"]
+    assert guilty["to"] == "the author of planted_in_triton.turned_around"
+    report = kerncap.folder / "report"
+    assert "arith.subf" in (report / "without.ttir").read_text()
+    assert "arith.subf" not in (report / "with.ttir").read_text()
+
+
+RACY = """
+@triton.jit
+def count(x, bins, BLOCK: tl.constexpr):
+    k = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)) % 4
+    tl.store(bins + k, tl.load(bins + k) + 1)
+
+x = torch.arange(64, dtype=torch.int32, device=DEVICE)
+count[(4,)](x, torch.zeros(4, dtype=torch.int32, device=DEVICE), BLOCK=16)
+"""
+
+
+def test_a_race_is_no_compilers_fault(kerncap: CommandLine) -> None:
+    """Its programs run in order in the interpreter, and side by side in the evaluator."""
+    [racy] = kerncap.capture("--no-self-check", target=kerncap.target(RACY))
+    done = kerncap("blame", "--json", racy)
+    guilty = done.document["runs"][0]["guilty"]
+    assert done.status == 1 and guilty["passes"] == [] and guilty["to"] == "the author of the kernel", guilty
+    assert "lane 0 loads bins + 0, and program (3, 0, 0), lane 12 stores to it" in guilty["what"], guilty
+
+
 @pytest.mark.long
 def test_a_stage_that_does_not_compile_is_named(kerncap: CommandLine, launch: Path, tmp_path: Path) -> None:
     python = planted.python_with(tmp_path / "env", planted.FAILING)

@@ -49,7 +49,39 @@ def test_what_ptxas_makes_wrong_is_in_the_image(kerncap: CommandLine, tmp_path: 
     assert run["guilty"]["stage"] == "captured image" and "NVIDIA" in run["guilty"]["to"], run
 
 
-def test_a_race_is_no_fault_of_ptxas(kerncap: CommandLine) -> None:
+RACES = """
+@triton.jit
+def count(x, out):
+    k = tl.load(x + tl.program_id(0) * 1024 + tl.arange(0, 1024)) % 16
+    tl.store(out + k, tl.load(out + k) + 1)
+
+@triton.jit
+def late(x, out):  # the first program stores last
+    program = tl.program_id(0)
+    at = program * 0
+    for _ in range(tl.where(program == 0, 1000, 0)):
+        at = tl.load(x + at)
+    tl.store(out + 1 + program, at)
+    tl.store(out, program)
+
+x = (torch.arange(1 << 16, dtype=torch.int32, device="cuda") + 1) % (1 << 16)
+KERNEL[(64,)](x, torch.zeros(128, dtype=torch.int32, device="cuda"))
+torch.cuda.synchronize()
+"""
+
+
+@pytest.mark.parametrize("kernel", ["count", "late"])
+def test_a_race_is_found_before_ptxas_is_blamed(kerncap: CommandLine, kernel: str) -> None:
+    """Whether its result varies from run to run, or not."""
+    target = kerncap.target(RACES.replace("KERNEL", kernel))
+    run = blamed(kerncap, captured(kerncap, sys.executable, target))
+    print([(stage["name"], stage["varies"], stage["before"]) for stage in run["stages"]])
+    guilty = run["guilty"]
+    assert "the kernel races: program" in guilty["what"], run
+    assert guilty["to"] == "the author of the kernel", guilty
+
+
+def test_an_order_is_no_fault_of_ptxas(kerncap: CommandLine) -> None:
     """Programs take the next place; which of them comes first is another one in each run."""
     target = kerncap.target(
         """

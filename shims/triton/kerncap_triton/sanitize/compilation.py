@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import threading
 import warnings
 import weakref
@@ -13,6 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 from .. import generations
 from . import targets
 
+_HOOK = "add_stages_inspection_hook"
 MAX_VARIANTS = 4096  # compiled variants that are kept for one kernel
 
 
@@ -156,7 +158,8 @@ def compile_source(source: Any, options: Any, target: Any) -> str:
 def every_stage(fn: Any, bound: Bound, target: Any, keep: Callable[[str, str], None]) -> None:
     """Compile as far as text goes; ``keep`` gets "source", "ttir", … and then the text after it.
 
-    What Triton's own MLIR_ENABLE_DUMP prints meanwhile is about the stage that is kept next. Raises what
+    If a plugin changes the stages, it also gets what TTIR and TTGIR would be without: "plain-ttir", … in the
+    end. What Triton's own MLIR_ENABLE_DUMP prints meanwhile is about the stage that is kept next. Raises what
     Triton raises.
     """
     from triton._C.libtriton import ir
@@ -170,16 +173,60 @@ def every_stage(fn: Any, bound: Bound, target: Any, keep: Callable[[str, str], N
     implementation = backend.get_codegen_implementation(options)
     source = _source(fn, bound)
     stages: Dict[str, Any] = {}
+    plain: Dict[str, Any] = {}
+    given: Dict[str, Tuple[str, Dict[str, Any]]] = {}
     metadata = {"target": target, **getattr(options, "__dict__", {})}
     with _lock, targets.as_current(target), _with_line_info(), _name_that_compiles(fn):
         module = source.make_ir(target, options, implementation, backend.get_module_map(), context)
         keep("source", str(module))
         backend.add_stages(stages, options, source.language)
+        if plugin() is not None:
+            with _without_plugin():
+                backend.add_stages(plain, options, source.language)
         for name, stage in stages.items():
             if name in ("cubin", "hsaco"):
                 break
+            if name in plain and name in ("ttir", "ttgir"):
+                given[name] = str(module), dict(metadata)
             module = stage(module, metadata)
             keep(name, str(module))
+        for name, (text, metadata) in given.items():
+            keep("plain-" + name, str(plain[name](_parsed(text, context), metadata)))
+
+
+def plugin() -> Optional[str]:
+    """The hook that adds and replaces stages of every compilation in this process (Triton 3.5 on)."""
+    import triton
+
+    hook = getattr(getattr(getattr(triton, "knobs", None), "runtime", None), _HOOK, None)
+    if hook is None:
+        return None
+    return f"{getattr(hook, '__module__', '?')}.{getattr(hook, '__qualname__', type(hook).__name__)}"
+
+
+@contextmanager
+def _without_plugin() -> Iterator[None]:
+    from triton import knobs
+
+    runtime: Any = knobs.runtime
+    hook = getattr(runtime, _HOOK)
+    setattr(runtime, _HOOK, None)
+    try:
+        yield
+    finally:
+        setattr(runtime, _HOOK, hook)
+
+
+def _parsed(text: str, context: Any) -> Any:
+    from triton._C.libtriton import ir
+
+    with tempfile.TemporaryDirectory(prefix="kerncap-") as folder:
+        path = os.path.join(folder, "given.mlir")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        module = ir.parse_mlir_module(path, context)
+    module.context = context
+    return module
 
 
 @contextmanager

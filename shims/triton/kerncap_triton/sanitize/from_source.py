@@ -6,9 +6,9 @@ JOB is a JSON file: `module` (a .py file), `entry`, `arguments` ([{name, value}]
 manifest), `views` (of the manifest, each with its `address` and `region_bytes`), `options` ({name: value}),
 `target` ("cuda:90"), `result` (the file to write). The result is {"ttir": text} or {"error": one line}; with
 `numbers`, a list of {argument: integer} that each take the place of some, {"each": [one of these, …]}. With
-`stages`, a folder, every stage goes there as `NAME.txt`, and what MLIR's passes print as `NAME.passes`. This
-imports the module, which runs its top level: who starts it has asked. Tensors are stand-ins: the compiler
-asks for no more than their dtype and address.
+`stages`, a folder, every stage goes there as `NAME.txt`, and what MLIR's passes print as `NAME.passes`; the
+result then names the `plugin` that changes stages. This imports the module, which runs its top level: who
+starts it has asked. Tensors are stand-ins: the compiler asks for no more than their dtype and address.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def compile_job(job: Dict[str, Any]) -> List[Dict[str, str]]:
     given = {**arguments, **_options(build, job["options"], arguments)}
     if "stages" in job:
         _write_stages(function, compilation.bind(function, (), given, target), target, job["stages"])
-        return [{"ttir": ""}]
+        return [{"ttir": "", "plugin": compilation.plugin() or ""}]
 
     def compiled(numbers: Dict[str, int]) -> Dict[str, str]:
         bound = compilation.bind(function, (), {**given, **numbers}, target)
