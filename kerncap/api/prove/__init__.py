@@ -13,7 +13,13 @@ from kerncap.api.candidate_file import refuse_inside
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.api.diff import opened
 from kerncap.api.prove.handed_on import check_handed_on
-from kerncap.api.prove.proof_launches import captured, check_language, cuda_launch, with_source
+from kerncap.api.prove.proof_launches import (
+    captured,
+    check_language,
+    cuda_launch,
+    ttir_of_source,
+    with_ttir,
+)
 from kerncap.api.prove.proof_words import ProofWords, of_passes, said
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
@@ -233,4 +239,5 @@ def _launch(path: Path, own: Reproducer | None, of_sources: Reproducer, options:
         config, _ = settings_of(text)
     except SettingError as error:
         raise UsageError(f"{visible(path)}, line {error.line}: {error}") from error
-    return with_source(of_sources, text, path.name, config, python=options.python)
+    ttir = ttir_of_source(of_sources, text, path.name, config, python=options.python)
+    return with_ttir(of_sources, ttir, config)

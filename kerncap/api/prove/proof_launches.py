@@ -51,20 +51,6 @@ def captured(
     return launch_from_reproducer(reproducer, text, target)
 
 
-def with_source(
-    reproducer: Reproducer,
-    text: str,
-    name: str,
-    config: Config | None,
-    *,
-    python: str | None = None,
-    program: Program = worker_process.program,
-) -> Launch:
-    """The launch with a source of the user's, which its places call ``name``. Raises KerncapError."""
-    compiled = ttir_of_source(reproducer, text, name, config, python=python, program=program)
-    return with_ttir(reproducer, compiled, config)
-
-
 def ttir_of_source(
     reproducer: Reproducer,
     text: str,
@@ -74,7 +60,7 @@ def ttir_of_source(
     python: str | None = None,
     program: Program = worker_process.program,
 ) -> str:
-    """What `with_source` compiles. Raises KerncapError."""
+    """The TTIR of a source of the user's, which its places call ``name``. Raises KerncapError."""
     from kerncap.sanitizer.sources.reproducer import target_of
 
     wanted: Mapping[str, Scalar] = {} if config is None else config.arguments

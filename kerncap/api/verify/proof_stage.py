@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from kerncap.api.prove.proof_launches import captured, cuda_launch, with_source
+from kerncap.api.prove.proof_launches import captured, cuda_launch, ttir_of_source, with_ttir
 from kerncap.api.prove.proof_words import said
 from kerncap.api.verify import numerics_stage
 from kerncap.api.verify.verify_result import Case, StageResult
@@ -34,7 +34,8 @@ def stage(case: Case) -> StageResult:
         else:
             text = candidate.read_text(encoding="utf-8")
             config = case.engine.config(CANDIDATE)
-            second = with_source(case.reproducer, text, candidate.name, config, python=python)
+            ttir = ttir_of_source(case.reproducer, text, candidate.name, config, python=python)
+            second = with_ttir(case.reproducer, ttir, config)
         words = said(prove(kernel_of(first), kernel_of(second)), "the captured kernel", candidate.name)
     except (KerncapError, OSError, UnicodeDecodeError) as error:
         return found.undecided(one_line(str(error).splitlines()[0]))
