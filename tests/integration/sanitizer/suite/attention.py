@@ -11,17 +11,10 @@ from tests.integration.sanitizer.suite.tensors import half, rand, zeros
 
 def heads(seq=40, kv=40, batch_heads=2, d=16):
     return {
-        "q_ptr": half(batch_heads, seq, d),
-        "k_ptr": half(batch_heads, kv, d),
-        "v_ptr": half(batch_heads, kv, d),
-        "out_ptr": half(batch_heads, seq, d),
-        "seq": seq,
-        "kv": kv,
-        "scale": 0.25,
-        "BM": 16,
-        "BN": 16,
-        "D": d,
-    }
+        "q_ptr": half(batch_heads, seq, d), "k_ptr": half(batch_heads, kv, d),
+        "v_ptr": half(batch_heads, kv, d), "out_ptr": half(batch_heads, seq, d), "seq": seq, "kv": kv,
+        "scale": 0.25, "BM": 16, "BN": 16, "D": d,
+    }  # fmt: skip
 
 
 @triton.jit
@@ -154,18 +147,9 @@ def flash_forward_causal_end_off_by_a_block(
 @case((3, 2), **heads(seq=48, kv=48), WINDOW=20)
 @triton.jit
 def sliding_window(
-    q_ptr,
-    k_ptr,
-    v_ptr,
-    out_ptr,
-    seq,
-    kv,
-    scale,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    D: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, out_ptr, seq, kv, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
     WINDOW: tl.constexpr,
-):
+):  # fmt: skip
     start_m = tl.program_id(0) * BM
     rm = start_m + tl.arange(0, BM)
     base = tl.program_id(1) * seq * D
@@ -188,18 +172,9 @@ def sliding_window(
 @case((3, 2), heavy=True, **heads(seq=48, kv=48), WINDOW=20)
 @triton.jit
 def sliding_window_start_not_clamped(
-    q_ptr,
-    k_ptr,
-    v_ptr,
-    out_ptr,
-    seq,
-    kv,
-    scale,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    D: tl.constexpr,
+    q_ptr, k_ptr, v_ptr, out_ptr, seq, kv, scale, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr,
     WINDOW: tl.constexpr,
-):
+):  # fmt: skip
     start_m = tl.program_id(0) * BM
     rm = start_m + tl.arange(0, BM)
     base = tl.program_id(1) * seq * D
@@ -219,18 +194,9 @@ def sliding_window_start_not_clamped(
 
 
 @case(
-    (2, 4, 2),
-    q_ptr=half(2, 4, 20, 16),
-    k_ptr=half(2, 2, 24, 16),
-    out_ptr=zeros(2, 4, 20, 24),
-    seq=20,
-    kv=24,
-    heads=4,
-    kv_heads=2,
-    BM=16,
-    N=32,
-    D=16,
-)
+    (2, 4, 2), q_ptr=half(2, 4, 20, 16), k_ptr=half(2, 2, 24, 16), out_ptr=zeros(2, 4, 20, 24), seq=20,
+    kv=24, heads=4, kv_heads=2, BM=16, N=32, D=16,
+)  # fmt: skip
 @triton.jit
 def grouped_query_scores(
     q_ptr, k_ptr, out_ptr, seq, kv, heads, kv_heads, BM: tl.constexpr, N: tl.constexpr, D: tl.constexpr
@@ -250,19 +216,9 @@ def grouped_query_scores(
 
 
 @case(
-    (2, 4, 2),
-    heavy=True,
-    q_ptr=half(2, 4, 20, 16),
-    k_ptr=half(2, 2, 24, 16),
-    out_ptr=zeros(2, 4, 20, 24),
-    seq=20,
-    kv=24,
-    heads=4,
-    kv_heads=2,
-    BM=16,
-    N=32,
-    D=16,
-)
+    (2, 4, 2), heavy=True, q_ptr=half(2, 4, 20, 16), k_ptr=half(2, 2, 24, 16), out_ptr=zeros(2, 4, 20, 24),
+    seq=20, kv=24, heads=4, kv_heads=2, BM=16, N=32, D=16,
+)  # fmt: skip
 @triton.jit
 def grouped_query_head_not_divided(
     q_ptr, k_ptr, out_ptr, seq, kv, heads, kv_heads, BM: tl.constexpr, N: tl.constexpr, D: tl.constexpr
@@ -282,17 +238,9 @@ def grouped_query_head_not_divided(
 
 
 @case(
-    (2, 3),
-    q_ptr=rand(2, 16),
-    k_ptr=rand(2, 40, 16),
-    v_ptr=rand(2, 40, 16),
-    partial_ptr=zeros(2, 3, 16),
-    lse_ptr=zeros(2, 3),
-    kv=40,
-    splits=3,
-    CHUNK=16,
-    D=16,
-)
+    (2, 3), q_ptr=rand(2, 16), k_ptr=rand(2, 40, 16), v_ptr=rand(2, 40, 16), partial_ptr=zeros(2, 3, 16),
+    lse_ptr=zeros(2, 3), kv=40, splits=3, CHUNK=16, D=16,
+)  # fmt: skip
 @triton.jit
 def decode_split_kv(
     q_ptr, k_ptr, v_ptr, partial_ptr, lse_ptr, kv, splits, CHUNK: tl.constexpr, D: tl.constexpr
@@ -314,16 +262,9 @@ def decode_split_kv(
 
 
 @case(
-    (2, 3),
-    q_ptr=rand(2, 16),
-    k_ptr=rand(2, 40, 16),
-    partial_ptr=zeros(2, 3, 16),
-    lse_ptr=zeros(2, 3),
-    kv=40,
-    splits=3,
-    CHUNK=16,
-    D=16,
-)
+    (2, 3), q_ptr=rand(2, 16), k_ptr=rand(2, 40, 16), partial_ptr=zeros(2, 3, 16), lse_ptr=zeros(2, 3),
+    kv=40, splits=3, CHUNK=16, D=16,
+)  # fmt: skip
 @triton.jit
 def decode_splits_share_a_slot(
     q_ptr, k_ptr, partial_ptr, lse_ptr, kv, splits, CHUNK: tl.constexpr, D: tl.constexpr
@@ -368,16 +309,9 @@ def decode_combine_splits_rounded_up(partial_ptr, lse_ptr, out_ptr, splits, S: t
 
 def gradients():
     return {
-        "q_ptr": half(48, 16),
-        "k_ptr": half(48, 16),
-        "do_ptr": half(48, 16),
-        "dq_ptr": zeros(48, 16),
-        "dk_ptr": zeros(48, 16),
-        "seq": 48,
-        "BM": 16,
-        "BN": 16,
-        "D": 16,
-    }
+        "q_ptr": half(48, 16), "k_ptr": half(48, 16), "do_ptr": half(48, 16), "dq_ptr": zeros(48, 16),
+        "dk_ptr": zeros(48, 16), "seq": 48, "BM": 16, "BN": 16, "D": 16,
+    }  # fmt: skip
 
 
 @case((3,), **gradients())

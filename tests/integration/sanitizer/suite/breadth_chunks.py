@@ -35,29 +35,14 @@ def varlen_chunk_global_T(
 
 
 @case(
-    (2, 2, 2),
-    k_ptr=half(2, 40, 2, 16),
-    v_ptr=half(2, 40, 2, 32),
-    h_ptr=half(2, 3, 2, 16, 32),
-    T=40,
-    H=2,
-    K=16,
-    V=32,
-    BT=16,
-    BV=16,
-)
+    (2, 2, 2), k_ptr=half(2, 40, 2, 16), v_ptr=half(2, 40, 2, 32), h_ptr=half(2, 3, 2, 16, 32), T=40, H=2,
+    K=16, V=32, BT=16, BV=16,
+)  # fmt: skip
 @triton.jit
 def chunk_fwd_h_final_state_in_wrong_slot(
-    k_ptr,
-    v_ptr,
-    h_ptr,
-    T,
-    H: tl.constexpr,
-    K: tl.constexpr,
-    V: tl.constexpr,
-    BT: tl.constexpr,
+    k_ptr, v_ptr, h_ptr, T, H: tl.constexpr, K: tl.constexpr, V: tl.constexpr, BT: tl.constexpr,
     BV: tl.constexpr,
-):
+):  # fmt: skip
     iv = tl.program_id(0)
     b = tl.program_id(1)
     hh = tl.program_id(2)
@@ -80,16 +65,9 @@ def chunk_fwd_h_final_state_in_wrong_slot(
 
 
 @case(
-    (2, 4),
-    q_ptr=rand(4, 10, 16),
-    v_ptr=rand(4, 10, 24),
-    o_ptr=zeros(4, 10, 24),
-    T=10,
-    K=16,
-    V=24,
-    BV=16,
+    (2, 4), q_ptr=rand(4, 10, 16), v_ptr=rand(4, 10, 24), o_ptr=zeros(4, 10, 24), T=10, K=16, V=24, BV=16,
     REV=True,
-)
+)  # fmt: skip
 @triton.jit
 def fused_recurrent_reverse_start(
     q_ptr, v_ptr, o_ptr, T, K: tl.constexpr, V: tl.constexpr, BV: tl.constexpr, REV: tl.constexpr
@@ -138,16 +116,9 @@ def solve_tril16_no_min(a_ptr, o_ptr, T, BT: tl.constexpr):
 
 
 @case(
-    (3, 2),
-    st_ptr=rand(5, 8, 4),
-    idx_ptr=ints([4, -1, 2]),
-    x_ptr=rand(3, 8),
-    o_ptr=zeros(3, 8),
-    D=8,
-    BD=4,
-    N=4,
-    PAD=-1,
-)
+    (3, 2), st_ptr=rand(5, 8, 4), idx_ptr=ints([4, -1, 2]), x_ptr=rand(3, 8), o_ptr=zeros(3, 8), D=8, BD=4,
+    N=4, PAD=-1,
+)  # fmt: skip
 @triton.jit
 def state_update(
     st_ptr, idx_ptr, x_ptr, o_ptr, D: tl.constexpr, BD: tl.constexpr, N: tl.constexpr, PAD: tl.constexpr
@@ -182,18 +153,10 @@ def state_update_dup(
 
 
 @case(
-    (3, 1),
-    x_ptr=rand(20, 8),
-    w_ptr=rand(8, 4),
-    o_ptr=zeros(20, 8),
-    cs_ptr=rand(4, 3, 8),
-    cu_ptr=ints([0, 7, 8, 20]),
-    ci_ptr=ints([1, 3, 0]),
-    has_ptr=torch.tensor([True, False, True]),
-    D=8,
-    W=4,
+    (3, 1), x_ptr=rand(20, 8), w_ptr=rand(8, 4), o_ptr=zeros(20, 8), cs_ptr=rand(4, 3, 8),
+    cu_ptr=ints([0, 7, 8, 20]), ci_ptr=ints([1, 3, 0]), has_ptr=torch.tensor([True, False, True]), D=8, W=4,
     BL=16,
-)
+)  # fmt: skip
 @triton.jit
 def causal_conv_varlen(
     x_ptr, w_ptr, o_ptr, cs_ptr, cu_ptr, ci_ptr, has_ptr, D: tl.constexpr, W: tl.constexpr, BL: tl.constexpr
@@ -229,15 +192,9 @@ def causal_conv_varlen(
 
 
 @case(
-    (2, 2),
-    crow_ptr=ints([0, 1, 3]),
-    col_ptr=ints([1, 0, 3]),
-    val_ptr=half(3, 16, 16),
-    d_ptr=half(48, 32),
-    o_ptr=zeros(32, 32),
-    B=16,
-    N=32,
-)
+    (2, 2), crow_ptr=ints([0, 1, 3]), col_ptr=ints([1, 0, 3]), val_ptr=half(3, 16, 16), d_ptr=half(48, 32),
+    o_ptr=zeros(32, 32), B=16, N=32,
+)  # fmt: skip
 @triton.jit
 def bsr_mm_block_column_outside(crow_ptr, col_ptr, val_ptr, d_ptr, o_ptr, B: tl.constexpr, N: tl.constexpr):
     rb = tl.program_id(0)
@@ -256,14 +213,9 @@ def bsr_mm_block_column_outside(crow_ptr, col_ptr, val_ptr, d_ptr, o_ptr, B: tl.
 
 
 @case(
-    (3,),
-    src_ptr=rand(20, 8),
-    seg_ptr=ints([0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 6]),
-    o_ptr=zeros(6, 8),
-    E=20,
-    B=8,
-    F=8,
-)
+    (3,), src_ptr=rand(20, 8), seg_ptr=ints([0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 6]),
+    o_ptr=zeros(6, 8), E=20, B=8, F=8,
+)  # fmt: skip
 @triton.jit
 def segment_atomic_label_outside(src_ptr, seg_ptr, o_ptr, E, B: tl.constexpr, F: tl.constexpr):
     e = tl.program_id(0) * B + tl.arange(0, B)

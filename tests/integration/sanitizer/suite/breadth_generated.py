@@ -11,18 +11,9 @@ from tests.integration.sanitizer.suite.tensors import half, longs, rand, zeros
 
 
 @case(
-    (2,),
-    a_ptr=half(48, 32),
-    b_ptr=half(32, 32),
-    c_ptr=torch.zeros(48, 32, dtype=torch.float16),
-    M=48,
-    N=32,
-    K=32,
-    BM=16,
-    BN=32,
-    BK=16,
-    NSM=2,
-)
+    (2,), a_ptr=half(48, 32), b_ptr=half(32, 32), c_ptr=torch.zeros(48, 32, dtype=torch.float16), M=48,
+    N=32, K=32, BM=16, BN=32, BK=16, NSM=2,
+)  # fmt: skip
 @triton.jit
 def persistent_desc_bug(
     a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, NSM: tl.constexpr
@@ -46,18 +37,10 @@ def persistent_desc_bug(
 
 
 @case(
-    (2, 2),
-    oracle=False,
-    a_ptr=torch.zeros(32, 64, dtype=torch.uint8),
-    sa_ptr=torch.zeros(32, 4, dtype=torch.uint8),
-    b_ptr=torch.zeros(64, 32, dtype=torch.uint8),
-    sb_ptr=torch.zeros(32, 4, dtype=torch.uint8),
-    c_ptr=zeros(32, 32),
-    K=128,
-    BM=16,
-    BN=16,
-    BK=128,
-)
+    (2, 2), oracle=False, a_ptr=torch.zeros(32, 64, dtype=torch.uint8),
+    sa_ptr=torch.zeros(32, 4, dtype=torch.uint8), b_ptr=torch.zeros(64, 32, dtype=torch.uint8),
+    sb_ptr=torch.zeros(32, 4, dtype=torch.uint8), c_ptr=zeros(32, 32), K=128, BM=16, BN=16, BK=128,
+)  # fmt: skip
 @triton.jit
 def mxfp4_mm(a_ptr, sa_ptr, b_ptr, sb_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     pm = tl.program_id(0)
@@ -75,18 +58,10 @@ def mxfp4_mm(a_ptr, sa_ptr, b_ptr, sb_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.co
 
 
 @case(
-    (2, 2),
-    oracle=False,
-    a_ptr=torch.zeros(32, 64, dtype=torch.uint8),
-    sa_ptr=torch.zeros(32, 4, dtype=torch.uint8),
-    b_ptr=torch.zeros(64, 32, dtype=torch.uint8),
-    sb_ptr=torch.zeros(32, 4, dtype=torch.uint8),
-    c_ptr=zeros(32, 32),
-    K=128,
-    BM=16,
-    BN=16,
-    BK=128,
-)
+    (2, 2), oracle=False, a_ptr=torch.zeros(32, 64, dtype=torch.uint8),
+    sa_ptr=torch.zeros(32, 4, dtype=torch.uint8), b_ptr=torch.zeros(64, 32, dtype=torch.uint8),
+    sb_ptr=torch.zeros(32, 4, dtype=torch.uint8), c_ptr=zeros(32, 32), K=128, BM=16, BN=16, BK=128,
+)  # fmt: skip
 @triton.jit
 def mxfp4_mm_scale_group(
     a_ptr, sa_ptr, b_ptr, sb_ptr, c_ptr, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
@@ -127,13 +102,9 @@ def triton_red_fused_sum_0(in_ptr0, out_ptr0, xnumel, r0_numel, XBLOCK: tl.const
 
 
 @case(
-    (2,),
-    in_ptr0=longs([3, -1, 0, 10, -10, 2, 5, 5, 1, 0, 7, 8]),
-    in_ptr1=rand(10, 8),
-    out_ptr0=zeros(12, 8),
-    xnumel=96,
-    XBLOCK=64,
-)
+    (2,), in_ptr0=longs([3, -1, 0, 10, -10, 2, 5, 5, 1, 0, 7, 8]), in_ptr1=rand(10, 8),
+    out_ptr0=zeros(12, 8), xnumel=96, XBLOCK=64,
+)  # fmt: skip
 @triton.jit
 def triton_poi_index_bug(in_ptr0, in_ptr1, out_ptr0, xnumel, XBLOCK: tl.constexpr):
     xoffset = tl.program_id(0) * XBLOCK
@@ -150,13 +121,9 @@ def triton_poi_index_bug(in_ptr0, in_ptr1, out_ptr0, xnumel, XBLOCK: tl.constexp
 
 
 @case(
-    (2,),
-    in_ptr0=longs([3, -1, 0, 9, -11, 2, 5, 5, 1, 0, 7, 8]),
-    in_ptr1=rand(10, 8),
-    out_ptr0=zeros(12, 8),
-    xnumel=96,
-    XBLOCK=64,
-)
+    (2,), in_ptr0=longs([3, -1, 0, 9, -11, 2, 5, 5, 1, 0, 7, 8]), in_ptr1=rand(10, 8),
+    out_ptr0=zeros(12, 8), xnumel=96, XBLOCK=64,
+)  # fmt: skip
 @triton.jit
 def triton_poi_index_nowrap_bug(in_ptr0, in_ptr1, out_ptr0, xnumel, XBLOCK: tl.constexpr):
     xindex = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)[:]

@@ -11,14 +11,9 @@ from tests.integration.sanitizer.suite.tensors import half, ints, rand, zeros
 
 
 @case(
-    (2,),
-    x_ptr=half(32, 64),
-    idx_ptr=ints([3, 9, 31, 0, 5, 6, 7, 8, 1, 2, 30, 12, 13, 14, 15, 16]),
-    o_ptr=half(16, 32),
-    oracle=False,
-    M=32,
-    N=64,
-)
+    (2,), x_ptr=half(32, 64), idx_ptr=ints([3, 9, 31, 0, 5, 6, 7, 8, 1, 2, 30, 12, 13, 14, 15, 16]),
+    o_ptr=half(16, 32), oracle=False, M=32, N=64,
+)  # fmt: skip
 @triton.jit
 def desc_gather(x_ptr, idx_ptr, o_ptr, M, N):
     d = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [1, 32])
@@ -30,14 +25,9 @@ def desc_gather(x_ptr, idx_ptr, o_ptr, M, N):
 
 
 @case(
-    (2,),
-    x_ptr=half(32, 64),
-    idx_ptr=ints([3, 9, 31, 0, 5, 6, 7, 8, 1, 2, 30, 12, 13, 9, 15, 16]),
-    y_ptr=half(16, 32),
-    oracle=False,
-    M=32,
-    N=64,
-)
+    (2,), x_ptr=half(32, 64), idx_ptr=ints([3, 9, 31, 0, 5, 6, 7, 8, 1, 2, 30, 12, 13, 9, 15, 16]),
+    y_ptr=half(16, 32), oracle=False, M=32, N=64,
+)  # fmt: skip
 @triton.jit
 def desc_scatter_collides(x_ptr, idx_ptr, y_ptr, M, N):
     d = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [1, 32])
@@ -49,14 +39,9 @@ def desc_scatter_collides(x_ptr, idx_ptr, y_ptr, M, N):
 
 
 @case(
-    (2,),
-    x_ptr=half(32, 64),
-    idx_ptr=ints([3, 9, 32, 0, 5, 6, 7, 8, 1, 2, 30, 12, 13, 14, 15, -1]),
-    o_ptr=half(16, 32),
-    oracle=False,
-    M=32,
-    N=64,
-)
+    (2,), x_ptr=half(32, 64), idx_ptr=ints([3, 9, 32, 0, 5, 6, 7, 8, 1, 2, 30, 12, 13, 14, 15, -1]),
+    o_ptr=half(16, 32), oracle=False, M=32, N=64,
+)  # fmt: skip
 @triton.jit
 def desc_gather_outside_is_zero(x_ptr, idx_ptr, o_ptr, M, N):
     d = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [1, 32])
@@ -68,14 +53,9 @@ def desc_gather_outside_is_zero(x_ptr, idx_ptr, o_ptr, M, N):
 
 
 @case(
-    (2,),
-    x_ptr=half(32, 64),
-    idx_ptr=ints([3, 9, 31, 0, 5, 6, 7, 8]),
-    o_ptr=half(16, 32),
-    oracle=False,
-    M=64,
-    N=64,
-)
+    (2,), x_ptr=half(32, 64), idx_ptr=ints([3, 9, 31, 0, 5, 6, 7, 8]), o_ptr=half(16, 32), oracle=False,
+    M=64, N=64,
+)  # fmt: skip
 @triton.jit
 def desc_gather_rows_overstated(x_ptr, idx_ptr, o_ptr, M, N):
     d = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [1, 32])
@@ -168,12 +148,9 @@ def lcg_walk(x_ptr, o_ptr):
 
 
 @case(
-    (4,),
-    x_ptr=rand(80),
-    i_ptr=ints([0, 1, 2, 3, 4, 5, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15]),
-    o_ptr=zeros(4, 16),
-    B=16,
-)
+    (4,), x_ptr=rand(80), i_ptr=ints([0, 1, 2, 3, 4, 5, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15]),
+    o_ptr=zeros(4, 16), B=16,
+)  # fmt: skip
 @triton.jit
 def contiguous_of_loaded_broken(x_ptr, i_ptr, o_ptr, B: tl.constexpr):
     p = tl.program_id(0)

@@ -11,14 +11,9 @@ from tests.integration.sanitizer.suite.tensors import ints, izeros, rand, zeros
 
 
 @case(
-    (4,),
-    x_ptr=ints(range(64)),
-    o_ptr=izeros(64),
-    st_ptr=torch.zeros(4, dtype=torch.int64),
-    n=64,
-    B=16,
+    (4,), x_ptr=ints(range(64)), o_ptr=izeros(64), st_ptr=torch.zeros(4, dtype=torch.int64), n=64, B=16,
     oracle=False,
-)
+)  # fmt: skip
 @triton.jit
 def lookback_scan(x_ptr, o_ptr, st_ptr, n, B: tl.constexpr):
     pid = tl.program_id(0)
@@ -75,15 +70,9 @@ def last_block_off_by_one(x_ptr, w_ptr, o_ptr, cnt_ptr, S: tl.constexpr, B: tl.c
 
 
 @case(
-    (2, 3),
-    x_ptr=rand(2, 48),
-    w_ptr=torch.empty(2, 3, 16),
-    o_ptr=zeros(2, 16),
-    cnt_ptr=izeros(2),
-    S=3,
-    B=16,
-    oracle=False,
-)
+    (2, 3), x_ptr=rand(2, 48), w_ptr=torch.empty(2, 3, 16), o_ptr=zeros(2, 16), cnt_ptr=izeros(2), S=3,
+    B=16, oracle=False,
+)  # fmt: skip
 @triton.jit
 def last_block_relaxed(x_ptr, w_ptr, o_ptr, cnt_ptr, S: tl.constexpr, B: tl.constexpr):
     r = tl.program_id(0)
@@ -126,16 +115,9 @@ def ordered_accumulate_released_first(x_ptr, o_ptr, sem_ptr, B: tl.constexpr):
 
 
 @case(
-    (4,),
-    x_ptr=rand(64),
-    t_ptr=torch.empty(64),
-    o_ptr=zeros(64),
-    bar_ptr=izeros(1),
-    fresh="t_ptr",
-    B=16,
-    NP=4,
-    oracle=False,
-)
+    (4,), x_ptr=rand(64), t_ptr=torch.empty(64), o_ptr=zeros(64), bar_ptr=izeros(1), fresh="t_ptr", B=16,
+    NP=4, oracle=False,
+)  # fmt: skip
 @triton.jit
 def grid_barrier(x_ptr, t_ptr, o_ptr, bar_ptr, B: tl.constexpr, NP: tl.constexpr):
     p = tl.program_id(0)

@@ -16,60 +16,20 @@ def moe(sorted_ids=None, experts=None, post=None, **k):
     s = sorted_ids or [0, 3, 6, 12, 1, 4, 9, 12, 2, 5, 7, 8, 10, 11, 12, 12, 12, 12, 12, 12]
     e = experts or [0, 1, 2, 2, -1]
     return dict(
-        a_ptr=half(6, 32),
-        b_ptr=half(3, 24, 32),
-        c_ptr=torch.zeros(12, 24, dtype=torch.float16),
-        w_ptr=rand(12),
-        sorted_ptr=ints(s),
-        expert_ptr=ints(e),
-        post_ptr=ints([post or 16]),
-        N=24,
-        K=32,
-        EM=20,
-        num_valid=tk,
-        sam=32,
-        sak=1,
-        sbe=768,
-        sbk=1,
-        sbn=32,
-        scm=24,
-        scn=1,
-        BM=4,
-        BN=16,
-        BK=16,
-        GM=1,
-        top_k=2,
-        **k,
-    )
+        a_ptr=half(6, 32), b_ptr=half(3, 24, 32), c_ptr=torch.zeros(12, 24, dtype=torch.float16),
+        w_ptr=rand(12), sorted_ptr=ints(s), expert_ptr=ints(e), post_ptr=ints([post or 16]), N=24, K=32,
+        EM=20, num_valid=tk, sam=32, sak=1, sbe=768, sbk=1, sbn=32, scm=24, scn=1, BM=4, BN=16, BK=16, GM=1,
+        top_k=2, **k,
+    )  # fmt: skip
 
 
 @case((10,), **moe())
 @triton.jit
 def fused_moe(
-    a_ptr,
-    b_ptr,
-    c_ptr,
-    w_ptr,
-    sorted_ptr,
-    expert_ptr,
-    post_ptr,
-    N,
-    K,
-    EM,
-    num_valid,
-    sam,
-    sak,
-    sbe,
-    sbk,
-    sbn,
-    scm,
-    scn,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
-    GM: tl.constexpr,
+    a_ptr, b_ptr, c_ptr, w_ptr, sorted_ptr, expert_ptr, post_ptr, N, K, EM, num_valid, sam, sak, sbe, sbk,
+    sbn, scm, scn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GM: tl.constexpr,
     top_k: tl.constexpr,
-):
+):  # fmt: skip
     pid = tl.program_id(0)
     npm = tl.cdiv(EM, BM)
     npn = tl.cdiv(N, BN)
@@ -109,30 +69,10 @@ def fused_moe(
 @case((10,), **moe(experts=[0, 1, 3, 2, -1]))
 @triton.jit
 def fused_moe_bad_expert(
-    a_ptr,
-    b_ptr,
-    c_ptr,
-    w_ptr,
-    sorted_ptr,
-    expert_ptr,
-    post_ptr,
-    N,
-    K,
-    EM,
-    num_valid,
-    sam,
-    sak,
-    sbe,
-    sbk,
-    sbn,
-    scm,
-    scn,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
-    GM: tl.constexpr,
+    a_ptr, b_ptr, c_ptr, w_ptr, sorted_ptr, expert_ptr, post_ptr, N, K, EM, num_valid, sam, sak, sbe, sbk,
+    sbn, scm, scn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GM: tl.constexpr,
     top_k: tl.constexpr,
-):
+):  # fmt: skip
     pid = tl.program_id(0)
     npn = tl.cdiv(N, BN)
     pm = pid // npn
@@ -162,30 +102,10 @@ def fused_moe_bad_expert(
 @case((10,), **moe())
 @triton.jit
 def fused_moe_no_token_mask(
-    a_ptr,
-    b_ptr,
-    c_ptr,
-    w_ptr,
-    sorted_ptr,
-    expert_ptr,
-    post_ptr,
-    N,
-    K,
-    EM,
-    num_valid,
-    sam,
-    sak,
-    sbe,
-    sbk,
-    sbn,
-    scm,
-    scn,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
-    GM: tl.constexpr,
+    a_ptr, b_ptr, c_ptr, w_ptr, sorted_ptr, expert_ptr, post_ptr, N, K, EM, num_valid, sam, sak, sbe, sbk,
+    sbn, scm, scn, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GM: tl.constexpr,
     top_k: tl.constexpr,
-):
+):  # fmt: skip
     pid = tl.program_id(0)
     npn = tl.cdiv(N, BN)
     pm = pid // npn
@@ -238,29 +158,15 @@ def moe_align_stage2(tc_ptr, E: tl.constexpr, NP: tl.constexpr):
 
 
 @case(
-    (3,),
-    sorted_ptr=izeros(24),
-    eid_ptr=izeros(6),
-    tc_ptr=ints([[0, 0, 0], [1, 1, 1], [2, 2, 2], [2, 3, 4], [3, 3, 4]]),
-    cum_ptr=ints([0, 4, 8, 12]),
-    ids_ptr=ints([0, 2, 1, 1, 2, 0, 2, 2, 1, 0]),
-    E=3,
-    BS=4,
-    numel=10,
-    per=3,
-)
+    (3,), sorted_ptr=izeros(24), eid_ptr=izeros(6),
+    tc_ptr=ints([[0, 0, 0], [1, 1, 1], [2, 2, 2], [2, 3, 4], [3, 3, 4]]), cum_ptr=ints([0, 4, 8, 12]),
+    ids_ptr=ints([0, 2, 1, 1, 2, 0, 2, 2, 1, 0]), E=3, BS=4, numel=10, per=3,
+)  # fmt: skip
 @triton.jit
 def moe_align_stage4(
-    sorted_ptr,
-    eid_ptr,
-    tc_ptr,
-    cum_ptr,
-    ids_ptr,
-    E: tl.constexpr,
-    BS: tl.constexpr,
-    numel: tl.constexpr,
+    sorted_ptr, eid_ptr, tc_ptr, cum_ptr, ids_ptr, E: tl.constexpr, BS: tl.constexpr, numel: tl.constexpr,
     per: tl.constexpr,
-):
+):  # fmt: skip
     pid = tl.program_id(0)
     s = tl.load(cum_ptr + pid)
     e = tl.load(cum_ptr + pid + 1)

@@ -11,32 +11,16 @@ from tests.integration.sanitizer.suite.tensors import half, ints, izeros, longs,
 
 
 @case(
-    (3, 2, 2),
-    q_ptr=rand(3, 2, 16),
-    k_ptr=rand(7, 4, 16),
-    bt_ptr=ints([[0, 3, 6], [2, 1, -1], [5, -1, -1]]),
-    len_ptr=ints([11, 8, 2]),
-    tmp_ptr=torch.empty(3, 2, 2, 16),
-    l_ptr=torch.empty(3, 2, 2),
-    maxb=3,
-    fresh="tmp_ptr l_ptr",
-    PART=8,
-    D=16,
-    PAGE=4,
-)
+    (3, 2, 2), q_ptr=rand(3, 2, 16), k_ptr=rand(7, 4, 16),
+    bt_ptr=ints([[0, 3, 6], [2, 1, -1], [5, -1, -1]]), len_ptr=ints([11, 8, 2]),
+    tmp_ptr=torch.empty(3, 2, 2, 16), l_ptr=torch.empty(3, 2, 2), maxb=3, fresh="tmp_ptr l_ptr", PART=8,
+    D=16, PAGE=4,
+)  # fmt: skip
 @triton.jit
 def paged_v2_partition(
-    q_ptr,
-    k_ptr,
-    bt_ptr,
-    len_ptr,
-    tmp_ptr,
-    l_ptr,
-    maxb,
-    PART: tl.constexpr,
-    D: tl.constexpr,
+    q_ptr, k_ptr, bt_ptr, len_ptr, tmp_ptr, l_ptr, maxb, PART: tl.constexpr, D: tl.constexpr,
     PAGE: tl.constexpr,
-):
+):  # fmt: skip
     s = tl.program_id(0)
     h = tl.program_id(1)
     part = tl.program_id(2)
@@ -62,15 +46,9 @@ def paged_v2_partition(
 
 
 @case(
-    (3, 2),
-    tmp_ptr=torch.empty(3, 2, 2, 16),
-    l_ptr=rand(3, 2, 2),
-    len_ptr=ints([11, 8, 2]),
-    o_ptr=zeros(3, 2, 16),
-    PART=8,
-    D=16,
-    NP=2,
-)
+    (3, 2), tmp_ptr=torch.empty(3, 2, 2, 16), l_ptr=rand(3, 2, 2), len_ptr=ints([11, 8, 2]),
+    o_ptr=zeros(3, 2, 16), PART=8, D=16, NP=2,
+)  # fmt: skip
 @triton.jit
 def paged_v2_reduce(tmp_ptr, l_ptr, len_ptr, o_ptr, PART: tl.constexpr, D: tl.constexpr, NP: tl.constexpr):
     s = tl.program_id(0)
@@ -89,16 +67,9 @@ def paged_v2_reduce(tmp_ptr, l_ptr, len_ptr, o_ptr, PART: tl.constexpr, D: tl.co
 
 
 @case(
-    (3, 2),
-    tmp_ptr=torch.empty(3, 2, 2, 16),
-    fresh="tmp_ptr",
-    l_ptr=rand(3, 2, 2),
-    len_ptr=ints([11, 8, 2]),
-    o_ptr=zeros(3, 2, 16),
-    PART=8,
-    D=16,
-    NP=2,
-)
+    (3, 2), tmp_ptr=torch.empty(3, 2, 2, 16), fresh="tmp_ptr", l_ptr=rand(3, 2, 2),
+    len_ptr=ints([11, 8, 2]), o_ptr=zeros(3, 2, 16), PART=8, D=16, NP=2,
+)  # fmt: skip
 @triton.jit
 def paged_v2_reduce_unwritten(
     tmp_ptr, l_ptr, len_ptr, o_ptr, PART: tl.constexpr, D: tl.constexpr, NP: tl.constexpr
@@ -114,14 +85,9 @@ def paged_v2_reduce_unwritten(
 
 
 @case(
-    (5,),
-    key_ptr=rand(5, 24),
-    cache_ptr=zeros(3, 4, 24),
-    slot_ptr=longs([0, 7, -1, 11, 4]),
-    N=24,
-    B=32,
+    (5,), key_ptr=rand(5, 24), cache_ptr=zeros(3, 4, 24), slot_ptr=longs([0, 7, -1, 11, 4]), N=24, B=32,
     PAGE=4,
-)
+)  # fmt: skip
 @triton.jit
 def reshape_and_cache(key_ptr, cache_ptr, slot_ptr, N, B: tl.constexpr, PAGE: tl.constexpr):
     t = tl.program_id(0)
@@ -166,17 +132,9 @@ def rotary_padded_heads_race(pos_ptr, q_ptr, cs_ptr, H, HD: tl.constexpr):
 
 
 @case(
-    (3,),
-    x_ptr=rand(9, 16),
-    a_ptr=rand(2, 8, 16),
-    o_ptr=zeros(9, 8),
-    start_ptr=ints([0, 4, 5]),
-    len_ptr=ints([4, 1, 4]),
-    idx_ptr=ints([1, -1, 0]),
-    K=16,
-    R=8,
-    BM=8,
-)
+    (3,), x_ptr=rand(9, 16), a_ptr=rand(2, 8, 16), o_ptr=zeros(9, 8), start_ptr=ints([0, 4, 5]),
+    len_ptr=ints([4, 1, 4]), idx_ptr=ints([1, -1, 0]), K=16, R=8, BM=8,
+)  # fmt: skip
 @triton.jit
 def sgmv_no_row_mask(
     x_ptr, a_ptr, o_ptr, start_ptr, len_ptr, idx_ptr, K: tl.constexpr, R: tl.constexpr, BM: tl.constexpr
@@ -197,18 +155,10 @@ def sgmv_no_row_mask(
 
 
 @case(
-    (3,),
-    out_ptr=izeros(3, 4),
-    cu_ptr=ints([2, 2, 5]),
-    draft_ptr=ints([4, 1, 0, 2, 3]),
-    dp_ptr=rand(5, 8),
-    tp_ptr=rand(5, 8),
-    bonus_ptr=ints([7, 6, 5]),
-    rec_ptr=ints([1, 1, 2, 2, 3]),
-    u_ptr=rand(5),
-    max_spec=3,
+    (3,), out_ptr=izeros(3, 4), cu_ptr=ints([2, 2, 5]), draft_ptr=ints([4, 1, 0, 2, 3]), dp_ptr=rand(5, 8),
+    tp_ptr=rand(5, 8), bonus_ptr=ints([7, 6, 5]), rec_ptr=ints([1, 1, 2, 2, 3]), u_ptr=rand(5), max_spec=3,
     V=8,
-)
+)  # fmt: skip
 @triton.jit(do_not_specialize=["max_spec"])
 def rejection_random(out_ptr, cu_ptr, draft_ptr, dp_ptr, tp_ptr, bonus_ptr, rec_ptr, u_ptr, max_spec, V):
     r = tl.program_id(0)
@@ -234,13 +184,9 @@ def rejection_random(out_ptr, cu_ptr, draft_ptr, dp_ptr, tp_ptr, bonus_ptr, rec_
 
 
 @case(
-    (3,),
-    out_ptr=izeros(3, 3),
-    cu_ptr=ints([2, 2, 5]),
-    draft_ptr=ints([4, 1, 0, 2, 3]),
-    bonus_ptr=ints([7, 6, 5]),
-    max_spec=2,
-)
+    (3,), out_ptr=izeros(3, 3), cu_ptr=ints([2, 2, 5]), draft_ptr=ints([4, 1, 0, 2, 3]),
+    bonus_ptr=ints([7, 6, 5]), max_spec=2,
+)  # fmt: skip
 @triton.jit
 def rejection_greedy_short_rows(out_ptr, cu_ptr, draft_ptr, bonus_ptr, max_spec):
     r = tl.program_id(0)
@@ -279,17 +225,10 @@ def expand_by_cu_first_program_reads_before(out_ptr, cu_ptr, in_ptr, MAXT: tl.co
 
 
 @case(
-    (1, 2),
-    qw_ptr=torch.full((8, 4), 0x76543210, dtype=torch.int32),
-    s_ptr=half(2, 32),
-    z_ptr=torch.full((2, 4), 0x11111111, dtype=torch.int32),
-    group=4,
-    r_ptr=torch.zeros(8, 32, dtype=torch.float16),
-    num_cols=4,
-    num_rows=8,
-    BX=2,
-    BY=8,
-)
+    (1, 2), qw_ptr=torch.full((8, 4), 0x76543210, dtype=torch.int32), s_ptr=half(2, 32),
+    z_ptr=torch.full((2, 4), 0x11111111, dtype=torch.int32), group=4,
+    r_ptr=torch.zeros(8, 32, dtype=torch.float16), num_cols=4, num_rows=8, BX=2, BY=8,
+)  # fmt: skip
 @triton.jit
 def awq_dequant(qw_ptr, s_ptr, z_ptr, group, r_ptr, num_cols, num_rows, BX: tl.constexpr, BY: tl.constexpr):
     px = tl.program_id(1)
@@ -330,16 +269,9 @@ def awq_dequant(qw_ptr, s_ptr, z_ptr, group, r_ptr, num_cols, num_rows, BX: tl.c
 
 
 @case(
-    (2, 2),
-    w_ptr=torch.full((4, 24), 0x76543210, dtype=torch.int32),
-    s_ptr=half(2, 24),
-    g_ptr=ints([0] * 16 + [1] * 15 + [2]),
-    o_ptr=half(32, 24),
-    K=32,
-    N=24,
-    BK=16,
-    BN=16,
-)
+    (2, 2), w_ptr=torch.full((4, 24), 0x76543210, dtype=torch.int32), s_ptr=half(2, 24),
+    g_ptr=ints([0] * 16 + [1] * 15 + [2]), o_ptr=half(32, 24), K=32, N=24, BK=16, BN=16,
+)  # fmt: skip
 @triton.jit
 def gptq_bad_gidx(w_ptr, s_ptr, g_ptr, o_ptr, K, N, BK: tl.constexpr, BN: tl.constexpr):
     k = tl.program_id(0) * BK + tl.arange(0, BK)
@@ -352,13 +284,9 @@ def gptq_bad_gidx(w_ptr, s_ptr, g_ptr, o_ptr, K, N, BK: tl.constexpr, BN: tl.con
 
 
 @case(
-    (3,),
-    a_ptr=torch.tensor([240, 17] * 24, dtype=torch.int16).to(torch.uint8).view(torch.int8),
-    code_ptr=rand(16),
-    o_ptr=zeros(96),
-    n=48,
-    SPLIT=16,
-)
+    (3,), a_ptr=torch.tensor([240, 17] * 24, dtype=torch.int16).to(torch.uint8).view(torch.int8),
+    code_ptr=rand(16), o_ptr=zeros(96), n=48, SPLIT=16,
+)  # fmt: skip
 @triton.jit
 def bnb_dequant4_signed_shift(a_ptr, code_ptr, o_ptr, n, SPLIT: tl.constexpr):
     pid = tl.program_id(0)

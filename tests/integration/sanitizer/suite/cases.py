@@ -77,18 +77,10 @@ def case(
         assert full not in CASES, full
         announced = [markers(one, name) for one in (function, *map(plain_function, also))]
         CASES[full] = Case(
-            full,
-            function.__module__,
-            kernel,
-            grid,
-            arguments,
-            tuple(fresh.split()),
-            bounds,
-            huge or {},
-            oracle,
-            heavy,
+            full, function.__module__, kernel, grid, arguments, tuple(fresh.split()), bounds, huge or {},
+            oracle, heavy,
             *(frozenset().union(*(one[word] for one in announced)) for word in ("BUG", "PORTABLE")),
-        )
+        )  # fmt: skip
         return kernel
 
     return register

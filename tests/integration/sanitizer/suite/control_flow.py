@@ -29,14 +29,9 @@ def helper_called_for_two_tensors(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr)
 
 
 @case(
-    (4,),
-    also=(load_row_unmasked,),
-    x_ptr=rand(5, 20),
-    y_ptr=rand(4, 20),
-    out_ptr=zeros(4, 20),
-    n=20,
+    (4,), also=(load_row_unmasked,), x_ptr=rand(5, 20), y_ptr=rand(4, 20), out_ptr=zeros(4, 20), n=20,
     BLOCK=32,
-)
+)  # fmt: skip
 @triton.jit
 def helper_without_a_mask(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)

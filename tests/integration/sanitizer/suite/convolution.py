@@ -49,17 +49,9 @@ def conv1d_taps_inclusive(x_ptr, w_ptr, out_ptr, n, TAPS: tl.constexpr, BLOCK: t
 
 
 @case(
-    (3, 2),
-    x_ptr=rand(2, 12, 20),
-    state_ptr=rand(2, 12, 3),
-    w_ptr=rand(12, 4),
-    out_ptr=zeros(2, 12, 20),
-    channels=12,
-    n=20,
-    TAPS=4,
-    BC=4,
-    BN=32,
-)
+    (3, 2), x_ptr=rand(2, 12, 20), state_ptr=rand(2, 12, 3), w_ptr=rand(12, 4), out_ptr=zeros(2, 12, 20),
+    channels=12, n=20, TAPS=4, BC=4, BN=32,
+)  # fmt: skip
 @triton.jit
 def causal_conv1d_with_state(
     x_ptr, state_ptr, w_ptr, out_ptr, channels, n, TAPS: tl.constexpr, BC: tl.constexpr, BN: tl.constexpr
@@ -79,18 +71,9 @@ def causal_conv1d_with_state(
 
 
 @case(
-    (3, 2),
-    heavy=True,
-    x_ptr=rand(2, 12, 20),
-    state_ptr=rand(2, 12, 3),
-    w_ptr=rand(12, 4),
-    out_ptr=zeros(2, 12, 20),
-    channels=12,
-    n=20,
-    TAPS=4,
-    BC=4,
-    BN=32,
-)
+    (3, 2), heavy=True, x_ptr=rand(2, 12, 20), state_ptr=rand(2, 12, 3), w_ptr=rand(12, 4),
+    out_ptr=zeros(2, 12, 20), channels=12, n=20, TAPS=4, BC=4, BN=32,
+)  # fmt: skip
 @triton.jit
 def causal_conv1d_state_as_wide_as_the_taps(
     x_ptr, state_ptr, w_ptr, out_ptr, channels, n, TAPS: tl.constexpr, BC: tl.constexpr, BN: tl.constexpr
@@ -179,17 +162,9 @@ def conv2d_filter_strides_swapped(x_ptr, w_ptr, out_ptr, channels, h, w, filters
 
 
 @case(
-    (6, 2),
-    heavy=True,
-    x_ptr=rand(6, 8, 8),
-    w_ptr=rand(6, 9),
-    out_ptr=zeros(6, 4, 4),
-    h=8,
-    w=8,
-    oh=4,
-    ow=4,
+    (6, 2), heavy=True, x_ptr=rand(6, 8, 8), w_ptr=rand(6, 9), out_ptr=zeros(6, 4, 4), h=8, w=8, oh=4, ow=4,
     BLOCK=8,
-)
+)  # fmt: skip
 @triton.jit
 def depthwise_stride_two(x_ptr, w_ptr, out_ptr, h, w, oh, ow, BLOCK: tl.constexpr):
     c = tl.program_id(0)

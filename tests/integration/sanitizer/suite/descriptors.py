@@ -94,14 +94,9 @@ def host_descriptor_wholly_outside_blocks_are_empty(x_desc, out_desc, BM: tl.con
 
 
 @case(
-    (2, 2),
-    a_desc=host(half(32, 48), (16, 16)),
-    b_desc=host(half(32, 48), (16, 16)),
-    c_ptr=zeros(32, 32),
-    k=48,
-    n=32,
-    B=16,
-)
+    (2, 2), a_desc=host(half(32, 48), (16, 16)), b_desc=host(half(32, 48), (16, 16)), c_ptr=zeros(32, 32),
+    k=48, n=32, B=16,
+)  # fmt: skip
 @triton.jit
 def matmul_by_host_descriptors(a_desc, b_desc, c_ptr, k, n, B: tl.constexpr):
     rm = tl.program_id(0) * B

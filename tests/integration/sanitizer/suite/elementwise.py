@@ -105,14 +105,9 @@ def geglu_second_half_too_far(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @case(
-    (5, 4),
-    q_ptr=rand(5, 4, 16),
-    cos_ptr=rand(5, 8),
-    sin_ptr=rand(5, 8),
-    out_ptr=zeros(5, 4, 16),
-    heads=4,
+    (5, 4), q_ptr=rand(5, 4, 16), cos_ptr=rand(5, 8), sin_ptr=rand(5, 8), out_ptr=zeros(5, 4, 16), heads=4,
     HALF=8,
-)
+)  # fmt: skip
 @triton.jit
 def rope_half_rotation(q_ptr, cos_ptr, sin_ptr, out_ptr, heads, HALF: tl.constexpr):
     token = tl.program_id(0)

@@ -16,14 +16,9 @@ ROWS = (70_000, 40_000)  # 2.8·10⁹ elements
 
 
 @case(
-    (4,),
-    huge={"x_ptr": ROWS},
-    x_ptr=rand(4),
-    row_ptr=ints([0, 5, 53_000, 69_999]),
-    out_ptr=zeros(4, 16),
-    stride=40_000,
-    BLOCK=16,
-)
+    (4,), huge={"x_ptr": ROWS}, x_ptr=rand(4), row_ptr=ints([0, 5, 53_000, 69_999]), out_ptr=zeros(4, 16),
+    stride=40_000, BLOCK=16,
+)  # fmt: skip
 @triton.jit
 def row_offset_in_64_bits(x_ptr, row_ptr, out_ptr, stride, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -33,14 +28,9 @@ def row_offset_in_64_bits(x_ptr, row_ptr, out_ptr, stride, BLOCK: tl.constexpr):
 
 
 @case(
-    (4,),
-    huge={"x_ptr": ROWS},
-    x_ptr=rand(4),
-    row_ptr=ints([0, 5, 53_000, 69_999]),
-    out_ptr=zeros(4, 16),
-    stride=40_000,
-    BLOCK=16,
-)
+    (4,), huge={"x_ptr": ROWS}, x_ptr=rand(4), row_ptr=ints([0, 5, 53_000, 69_999]), out_ptr=zeros(4, 16),
+    stride=40_000, BLOCK=16,
+)  # fmt: skip
 @triton.jit
 def row_offset_in_32_bits(x_ptr, row_ptr, out_ptr, stride, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -52,14 +42,9 @@ def row_offset_in_32_bits(x_ptr, row_ptr, out_ptr, stride, BLOCK: tl.constexpr):
 
 
 @case(
-    (4,),
-    huge={"x_ptr": ROWS},
-    x_ptr=rand(4),
-    row_ptr=ints([0, 5, 53_000, 69_999]),
-    out_ptr=zeros(4, 16),
-    stride=40_000,
-    BLOCK=16,
-)
+    (4,), huge={"x_ptr": ROWS}, x_ptr=rand(4), row_ptr=ints([0, 5, 53_000, 69_999]), out_ptr=zeros(4, 16),
+    stride=40_000, BLOCK=16,
+)  # fmt: skip
 @triton.jit
 def row_offset_widened_too_late(x_ptr, row_ptr, out_ptr, stride, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
@@ -72,14 +57,9 @@ def row_offset_widened_too_late(x_ptr, row_ptr, out_ptr, stride, BLOCK: tl.const
 
 
 @case(
-    (32, 2),
-    huge={"x_ptr": (32, 2, 64_000_000)},
-    x_ptr=rand(4),
-    out_ptr=zeros(64, 16),
-    stride_b=128_000_000,
-    stride_h=64_000_000,
-    BLOCK=16,
-)
+    (32, 2), huge={"x_ptr": (32, 2, 64_000_000)}, x_ptr=rand(4), out_ptr=zeros(64, 16),
+    stride_b=128_000_000, stride_h=64_000_000, BLOCK=16,
+)  # fmt: skip
 @triton.jit
 def batch_stride_wraps_around(x_ptr, out_ptr, stride_b, stride_h, BLOCK: tl.constexpr):
     batch = tl.program_id(0)
@@ -91,14 +71,9 @@ def batch_stride_wraps_around(x_ptr, out_ptr, stride_b, stride_h, BLOCK: tl.cons
 
 
 @case(
-    (32, 2),
-    huge={"x_ptr": (32, 2, 64_000_000)},
-    x_ptr=rand(4),
-    out_ptr=zeros(64, 16),
-    stride_b=128_000_000,
-    stride_h=64_000_000,
-    BLOCK=16,
-)
+    (32, 2), huge={"x_ptr": (32, 2, 64_000_000)}, x_ptr=rand(4), out_ptr=zeros(64, 16),
+    stride_b=128_000_000, stride_h=64_000_000, BLOCK=16,
+)  # fmt: skip
 @triton.jit
 def batch_stride_by_two_pointer_steps(x_ptr, out_ptr, stride_b, stride_h, BLOCK: tl.constexpr):
     batch = tl.program_id(0).to(tl.int64)

@@ -195,13 +195,9 @@ def permuted_tiles_not_exchanged(x_ptr, out_ptr, B: tl.constexpr):
 
 
 @case(
-    (2,),
-    x_desc=TensorDescriptor(rand(12, 32), [12, 32], [32, 1], [1, 32]),
-    index_ptr=ints([0, 11, 3, 5] * 4),
-    out_ptr=zeros(32, 32),
-    oracle=False,
-    BM=8,
-)
+    (2,), x_desc=TensorDescriptor(rand(12, 32), [12, 32], [32, 1], [1, 32]),
+    index_ptr=ints([0, 11, 3, 5] * 4), out_ptr=zeros(32, 32), oracle=False, BM=8,
+)  # fmt: skip
 @triton.jit
 def descriptor_gather(x_desc, index_ptr, out_ptr, BM: tl.constexpr):
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -210,13 +206,9 @@ def descriptor_gather(x_desc, index_ptr, out_ptr, BM: tl.constexpr):
 
 
 @case(
-    (2,),
-    x_desc=TensorDescriptor(rand(12, 32), [16, 32], [32, 1], [1, 32]),
-    index_ptr=ints([0, 11, 3, 15] * 4),
-    out_ptr=zeros(32, 32),
-    oracle=False,
-    BM=8,
-)
+    (2,), x_desc=TensorDescriptor(rand(12, 32), [16, 32], [32, 1], [1, 32]),
+    index_ptr=ints([0, 11, 3, 15] * 4), out_ptr=zeros(32, 32), oracle=False, BM=8,
+)  # fmt: skip
 @triton.jit
 def descriptor_gather_of_a_row_that_is_not_there(x_desc, index_ptr, out_ptr, BM: tl.constexpr):
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -225,12 +217,9 @@ def descriptor_gather_of_a_row_that_is_not_there(x_desc, index_ptr, out_ptr, BM:
 
 
 @case(
-    (3,),
-    out_desc=TensorDescriptor(zeros(8, 16), [8, 16], [16, 1], [8, 16]),
-    x_ptr=rand(24, 16),
-    oracle=False,
-    B=8,
-)
+    (3,), out_desc=TensorDescriptor(zeros(8, 16), [8, 16], [16, 1], [8, 16]), x_ptr=rand(24, 16),
+    oracle=False, B=8,
+)  # fmt: skip
 @triton.jit
 def descriptor_atomic_add(out_desc, x_ptr, B: tl.constexpr):
     at = (tl.program_id(0) * B + tl.arange(0, B))[:, None] * 16 + tl.arange(0, 16)[None, :]

@@ -11,45 +11,17 @@ from tests.integration.sanitizer.suite.tensors import half, ints, rand, zeros
 
 def product(m=40, n=24, k=40, **more):
     return dict(
-        a_ptr=half(m, k),
-        b_ptr=half(k, n),
-        c_ptr=zeros(m, n),
-        m=m,
-        n=n,
-        k=k,
-        stride_am=k,
-        stride_ak=1,
-        stride_bk=n,
-        stride_bn=1,
-        stride_cm=n,
-        stride_cn=1,
-        BM=16,
-        BN=16,
-        BK=16,
-        **more,
-    )
+        a_ptr=half(m, k), b_ptr=half(k, n), c_ptr=zeros(m, n), m=m, n=n, k=k, stride_am=k, stride_ak=1,
+        stride_bk=n, stride_bn=1, stride_cm=n, stride_cn=1, BM=16, BN=16, BK=16, **more,
+    )  # fmt: skip
 
 
 @case((6,), **product(), GROUP=2)
 @triton.jit
 def matmul_grouped_bumped_pointers(
-    a_ptr,
-    b_ptr,
-    c_ptr,
-    m,
-    n,
-    k,
-    stride_am,
-    stride_ak,
-    stride_bk,
-    stride_bn,
-    stride_cm,
-    stride_cn,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
-    GROUP: tl.constexpr,
-):
+    a_ptr, b_ptr, c_ptr, m, n, k, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
     pid = tl.program_id(0)
     tiles_m = tl.cdiv(m, BM)
     tiles_n = tl.cdiv(n, BN)
@@ -79,23 +51,9 @@ def matmul_grouped_bumped_pointers(
 @case((6,), heavy=True, **product(), GROUP=2)
 @triton.jit
 def matmul_k_tail_of_b_unmasked(
-    a_ptr,
-    b_ptr,
-    c_ptr,
-    m,
-    n,
-    k,
-    stride_am,
-    stride_ak,
-    stride_bk,
-    stride_bn,
-    stride_cm,
-    stride_cn,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
-    GROUP: tl.constexpr,
-):
+    a_ptr, b_ptr, c_ptr, m, n, k, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
     pid = tl.program_id(0)
     pid_m = pid // tl.cdiv(n, BN)
     pid_n = pid % tl.cdiv(n, BN)
@@ -120,22 +78,9 @@ def matmul_k_tail_of_b_unmasked(
 @case((3, 2), heavy=True, **product(k=48))
 @triton.jit
 def matmul_k_loop_one_too_far(
-    a_ptr,
-    b_ptr,
-    c_ptr,
-    m,
-    n,
-    k,
-    stride_am,
-    stride_ak,
-    stride_bk,
-    stride_bn,
-    stride_cm,
-    stride_cn,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
-):
+    a_ptr, b_ptr, c_ptr, m, n, k, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
     rm = (tl.program_id(0) * BM + tl.arange(0, BM)) % m
     rn = (tl.program_id(1) * BN + tl.arange(0, BN)) % n
     rk = tl.arange(0, BK)
@@ -154,22 +99,9 @@ def matmul_k_loop_one_too_far(
 @case((3, 2), heavy=True, **product())
 @triton.jit
 def matmul_epilogue_bounds_swapped(
-    a_ptr,
-    b_ptr,
-    c_ptr,
-    m,
-    n,
-    k,
-    stride_am,
-    stride_ak,
-    stride_bk,
-    stride_bn,
-    stride_cm,
-    stride_cn,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
-):
+    a_ptr, b_ptr, c_ptr, m, n, k, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
     rm = tl.program_id(0) * BM + tl.arange(0, BM)
     rn = tl.program_id(1) * BN + tl.arange(0, BN)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
@@ -189,22 +121,9 @@ def matmul_epilogue_bounds_swapped(
 @case((3, 2), **product())
 @triton.jit
 def matmul_two_dimensional_masks(
-    a_ptr,
-    b_ptr,
-    c_ptr,
-    m,
-    n,
-    k,
-    stride_am,
-    stride_ak,
-    stride_bk,
-    stride_bn,
-    stride_cm,
-    stride_cn,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
-):
+    a_ptr, b_ptr, c_ptr, m, n, k, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
     rm = tl.program_id(0) * BM + tl.arange(0, BM)
     rn = tl.program_id(1) * BN + tl.arange(0, BN)
     acc = tl.zeros((BM, BN), dtype=tl.float32)
@@ -220,18 +139,9 @@ def matmul_two_dimensional_masks(
 
 
 @case(
-    (3, 2),
-    heavy=True,
-    a_ptr=half(40, 40).t(),
-    b_ptr=half(40, 24),
-    c_ptr=zeros(40, 24),
-    m=40,
-    n=24,
-    k=40,
-    BM=16,
-    BN=16,
-    BK=8,
-)
+    (3, 2), heavy=True, a_ptr=half(40, 40).t(), b_ptr=half(40, 24), c_ptr=zeros(40, 24), m=40, n=24, k=40,
+    BM=16, BN=16, BK=8,
+)  # fmt: skip
 @triton.jit
 def matmul_of_a_transposed(
     a_ptr, b_ptr, c_ptr, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
@@ -253,18 +163,9 @@ def matmul_of_a_transposed(
 
 
 @case(
-    (2, 1, 3),
-    a_ptr=half(3, 20, 16),
-    b_ptr=half(3, 16, 16),
-    c_ptr=zeros(3, 20, 16),
-    m=20,
-    batch_a=320,
-    batch_b=256,
-    batch_c=320,
-    BM=16,
-    N=16,
-    K=16,
-)
+    (2, 1, 3), a_ptr=half(3, 20, 16), b_ptr=half(3, 16, 16), c_ptr=zeros(3, 20, 16), m=20, batch_a=320,
+    batch_b=256, batch_c=320, BM=16, N=16, K=16,
+)  # fmt: skip
 @triton.jit
 def batched_matmul(
     a_ptr, b_ptr, c_ptr, m, batch_a, batch_b, batch_c, BM: tl.constexpr, N: tl.constexpr, K: tl.constexpr
@@ -280,17 +181,9 @@ def batched_matmul(
 
 
 @case(
-    (2, 1, 3),
-    a_ptr=half(3, 20, 16),
-    b_ptr=half(3, 16, 16),
-    c_ptr=zeros(3, 20, 16),
-    m=20,
-    batch_a=320,
-    batch_c=320,
-    BM=16,
-    N=16,
-    K=16,
-)
+    (2, 1, 3), a_ptr=half(3, 20, 16), b_ptr=half(3, 16, 16), c_ptr=zeros(3, 20, 16), m=20, batch_a=320,
+    batch_c=320, BM=16, N=16, K=16,
+)  # fmt: skip
 @triton.jit
 def batched_matmul_stride_of_the_other_operand(
     a_ptr, b_ptr, c_ptr, m, batch_a, batch_c, BM: tl.constexpr, N: tl.constexpr, K: tl.constexpr
@@ -335,15 +228,9 @@ def tiles_by_a_wrong_decomposition(
 
 
 @case(
-    (5,),
-    x_ptr=half(20, 16),
-    w_ptr=half(3, 16, 16),
-    out_ptr=zeros(20, 16),
-    expert_ptr=ints([0, 2, 1, 0, 2]),
-    BM=4,
-    K=16,
-    N=16,
-)
+    (5,), x_ptr=half(20, 16), w_ptr=half(3, 16, 16), out_ptr=zeros(20, 16),
+    expert_ptr=ints([0, 2, 1, 0, 2]), BM=4, K=16, N=16,
+)  # fmt: skip
 @triton.jit
 def mixture_of_experts_by_block(
     x_ptr, w_ptr, out_ptr, expert_ptr, BM: tl.constexpr, K: tl.constexpr, N: tl.constexpr
@@ -359,15 +246,9 @@ def mixture_of_experts_by_block(
 
 
 @case(
-    (5,),
-    x_ptr=half(20, 16),
-    w_ptr=half(3, 16, 16),
-    out_ptr=zeros(20, 16),
-    expert_ptr=ints([0, 2, 1, 3, -1]),
-    BM=4,
-    K=16,
-    N=16,
-)
+    (5,), x_ptr=half(20, 16), w_ptr=half(3, 16, 16), out_ptr=zeros(20, 16),
+    expert_ptr=ints([0, 2, 1, 3, -1]), BM=4, K=16, N=16,
+)  # fmt: skip
 @triton.jit
 def mixture_of_experts_padding_not_skipped(
     x_ptr, w_ptr, out_ptr, expert_ptr, BM: tl.constexpr, K: tl.constexpr, N: tl.constexpr

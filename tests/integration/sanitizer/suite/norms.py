@@ -10,19 +10,9 @@ from tests.integration.sanitizer.suite.tensors import half, izeros, rand, zeros
 
 
 @case(
-    (6,),
-    heavy=True,
-    x_ptr=half(6, 40),
-    y_ptr=half(6, 40),
-    w_ptr=rand(40),
-    b_ptr=rand(40),
-    mean_ptr=zeros(6),
-    rstd_ptr=zeros(6),
-    stride=40,
-    n=40,
-    eps=1e-5,
-    BLOCK=16,
-)
+    (6,), heavy=True, x_ptr=half(6, 40), y_ptr=half(6, 40), w_ptr=rand(40), b_ptr=rand(40),
+    mean_ptr=zeros(6), rstd_ptr=zeros(6), stride=40, n=40, eps=1e-5, BLOCK=16,
+)  # fmt: skip
 @triton.jit
 def layer_norm_forward(x_ptr, y_ptr, w_ptr, b_ptr, mean_ptr, rstd_ptr, stride, n, eps, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -67,37 +57,18 @@ def layer_norm_weight_unmasked(x_ptr, y_ptr, w_ptr, stride, n, eps, BLOCK: tl.co
 
 def backward_arguments(groups=3):
     return {
-        "dx_ptr": zeros(6, 24),
-        "dy_ptr": rand(6, 24),
-        "dw_ptr": zeros(groups, 24),
-        "db_ptr": zeros(groups, 24),
-        "x_ptr": rand(6, 24),
-        "w_ptr": rand(24),
-        "mean_ptr": zeros(6),
-        "rstd_ptr": rand(6),
-        "lock_ptr": izeros(2 * groups),
-        "stride": 24,
-        "n": 24,
-    }
+        "dx_ptr": zeros(6, 24), "dy_ptr": rand(6, 24), "dw_ptr": zeros(groups, 24),
+        "db_ptr": zeros(groups, 24), "x_ptr": rand(6, 24), "w_ptr": rand(24), "mean_ptr": zeros(6),
+        "rstd_ptr": rand(6), "lock_ptr": izeros(2 * groups), "stride": 24, "n": 24,
+    }  # fmt: skip
 
 
 @case((6,), **backward_arguments(), GROUPS=3, BLOCK=32)
 @triton.jit
 def layer_norm_backward_with_locks(
-    dx_ptr,
-    dy_ptr,
-    dw_ptr,
-    db_ptr,
-    x_ptr,
-    w_ptr,
-    mean_ptr,
-    rstd_ptr,
-    lock_ptr,
-    stride,
-    n,
-    GROUPS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    dx_ptr, dy_ptr, dw_ptr, db_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, lock_ptr, stride, n,
+    GROUPS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0)
     cols = tl.arange(0, BLOCK)
     mask = cols < n
@@ -133,20 +104,9 @@ def layer_norm_backward_with_locks(
 @case((6,), **backward_arguments(), GROUPS=3, BLOCK=32)
 @triton.jit
 def layer_norm_backward_lock_forgotten(
-    dx_ptr,
-    dy_ptr,
-    dw_ptr,
-    db_ptr,
-    x_ptr,
-    w_ptr,
-    mean_ptr,
-    rstd_ptr,
-    lock_ptr,
-    stride,
-    n,
-    GROUPS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    dx_ptr, dy_ptr, dw_ptr, db_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, lock_ptr, stride, n,
+    GROUPS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     row = tl.program_id(0)
     cols = tl.arange(0, BLOCK)
     mask = cols < n
@@ -200,18 +160,9 @@ def rms_norm_sums_an_undefined_tail(x_ptr, w_ptr, y_ptr, n, eps, BLOCK: tl.const
 
 
 @case(
-    (2,),
-    x_ptr=rand(7, 24),
-    dy_ptr=rand(7, 24),
-    dw_ptr=zeros(2, 24),
-    dx_ptr=zeros(7, 24),
-    w_ptr=rand(24),
-    rstd_ptr=rand(7),
-    rows=7,
-    n=24,
-    per_program=4,
-    BLOCK=32,
-)
+    (2,), x_ptr=rand(7, 24), dy_ptr=rand(7, 24), dw_ptr=zeros(2, 24), dx_ptr=zeros(7, 24), w_ptr=rand(24),
+    rstd_ptr=rand(7), rows=7, n=24, per_program=4, BLOCK=32,
+)  # fmt: skip
 @triton.jit
 def rms_norm_backward_blocks_of_rows(
     x_ptr, dy_ptr, dw_ptr, dx_ptr, w_ptr, rstd_ptr, rows, n, per_program, BLOCK: tl.constexpr
@@ -235,15 +186,9 @@ def rms_norm_backward_blocks_of_rows(
 
 
 @case(
-    (2,),
-    x_ptr=rand(7, 24),
-    dy_ptr=rand(7, 24),
-    dw_ptr=zeros(2, 24),
-    rstd_ptr=rand(7),
-    n=24,
-    per_program=4,
+    (2,), x_ptr=rand(7, 24), dy_ptr=rand(7, 24), dw_ptr=zeros(2, 24), rstd_ptr=rand(7), n=24, per_program=4,
     BLOCK=32,
-)
+)  # fmt: skip
 @triton.jit
 def rms_norm_backward_last_block_too_long(
     x_ptr, dy_ptr, dw_ptr, rstd_ptr, n, per_program, BLOCK: tl.constexpr

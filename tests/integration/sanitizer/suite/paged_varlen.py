@@ -157,16 +157,9 @@ def varlen_grid_has_a_sequence_too_many(x_ptr, cu_ptr, out_ptr, BM: tl.constexpr
 
 
 @case(
-    (2, 4),
-    q_ptr=half(30, 16),
-    k_ptr=half(30, 16),
-    v_ptr=half(30, 16),
-    out_ptr=half(30, 16),
-    cu_ptr=ints(CU),
-    BM=16,
-    BN=16,
-    D=16,
-)
+    (2, 4), q_ptr=half(30, 16), k_ptr=half(30, 16), v_ptr=half(30, 16), out_ptr=half(30, 16),
+    cu_ptr=ints(CU), BM=16, BN=16, D=16,
+)  # fmt: skip
 @triton.jit
 def varlen_attention(
     q_ptr, k_ptr, v_ptr, out_ptr, cu_ptr, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr

@@ -90,13 +90,9 @@ def compare_and_swap_out_of_bounds(lock_ptr, out_ptr):
 
 
 @case(
-    (4,),
-    huge={"x_ptr": (4, 1_000_000_000)},
-    x_ptr=rand(4),
-    out_ptr=zeros(4, 16),
-    stride=1_000_000_000,
+    (4,), huge={"x_ptr": (4, 1_000_000_000)}, x_ptr=rand(4), out_ptr=zeros(4, 16), stride=1_000_000_000,
     BLOCK=16,
-)
+)  # fmt: skip
 @triton.jit
 def row_times_stride_in_32_bits(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -107,13 +103,9 @@ def row_times_stride_in_32_bits(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
 
 
 @case(
-    (4,),
-    huge={"x_ptr": (4, 1_000_000_000)},
-    x_ptr=rand(4),
-    out_ptr=zeros(4, 16),
-    stride=1_000_000_000,
+    (4,), huge={"x_ptr": (4, 1_000_000_000)}, x_ptr=rand(4), out_ptr=zeros(4, 16), stride=1_000_000_000,
     BLOCK=16,
-)
+)  # fmt: skip
 @triton.jit
 def row_times_stride_in_64_bits(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
@@ -163,12 +155,9 @@ def last_word_is_inside(x_ptr, out_ptr):
 
 
 @case(
-    (2,),
-    keep_ptr=ints([1] * 12 + [0] * 4 + [0] * 15 + [1], torch.int8),
-    x_ptr=rand(28),
-    out_ptr=zeros(32),
+    (2,), keep_ptr=ints([1] * 12 + [0] * 4 + [0] * 15 + [1], torch.int8), x_ptr=rand(28), out_ptr=zeros(32),
     BLOCK=16,
-)
+)  # fmt: skip
 @triton.jit
 def loaded_mask_lets_one_lane_out(keep_ptr, x_ptr, out_ptr, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -496,16 +485,9 @@ def product_of_program_ids_in_range(x_ptr, out_ptr):
 
 
 @case(
-    (6, 6),
-    "view",
-    bounds="view",
-    x_ptr=rand(192, 200)[::2, 3:195:2],
-    out_ptr=zeros(96, 96),
-    sm=400,
-    sn=2,
-    n=96,
-    B=16,
-)
+    (6, 6), "view", bounds="view", x_ptr=rand(192, 200)[::2, 3:195:2], out_ptr=zeros(96, 96), sm=400, sn=2,
+    n=96, B=16,
+)  # fmt: skip
 @case((6, 6), "storage", x_ptr=rand(192, 200)[::2, 3:195:2], out_ptr=zeros(96, 96), sm=400, sn=2, n=96, B=16)
 @triton.jit
 def strided_view_of_96_by_96(x_ptr, out_ptr, sm, sn, n, B: tl.constexpr):
@@ -516,15 +498,9 @@ def strided_view_of_96_by_96(x_ptr, out_ptr, sm, sn, n, B: tl.constexpr):
 
 
 @case(
-    (6, 6),
-    heavy=True,
-    bounds="view",
-    x_ptr=rand(192, 200)[::2, 3:195:2],
-    out_ptr=zeros(96, 96),
-    sm=400,
-    n=96,
-    B=16,
-)
+    (6, 6), heavy=True, bounds="view", x_ptr=rand(192, 200)[::2, 3:195:2], out_ptr=zeros(96, 96), sm=400,
+    n=96, B=16,
+)  # fmt: skip
 @triton.jit
 def strided_view_between_its_elements(x_ptr, out_ptr, sm, n, B: tl.constexpr):
     rm = tl.program_id(0) * B + tl.arange(0, B)

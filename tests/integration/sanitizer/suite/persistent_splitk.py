@@ -11,16 +11,9 @@ from tests.integration.sanitizer.suite.tensors import half, ints, izeros, rand, 
 
 def product(m=32, n=48, k=32):
     return {
-        "a_ptr": half(m, k),
-        "b_ptr": half(k, n),
-        "c_ptr": zeros(m, n),
-        "m": m,
-        "n": n,
-        "k": k,
-        "BM": 16,
-        "BN": 16,
-        "BK": 16,
-    }
+        "a_ptr": half(m, k), "b_ptr": half(k, n), "c_ptr": zeros(m, n), "m": m, "n": n, "k": k, "BM": 16,
+        "BN": 16, "BK": 16,
+    }  # fmt: skip
 
 
 @triton.jit
@@ -106,17 +99,9 @@ def split_k_plain_stores(
 
 
 @case(
-    (2, 3, 3),
-    heavy=True,
-    a_ptr=half(32, 40),
-    b_ptr=half(40, 48),
-    c_ptr=zeros(32, 48),
-    n=48,
-    k=40,
-    BM=16,
-    BN=16,
-    BK=16,
-)
+    (2, 3, 3), heavy=True, a_ptr=half(32, 40), b_ptr=half(40, 48), c_ptr=zeros(32, 48), n=48, k=40, BM=16,
+    BN=16, BK=16,
+)  # fmt: skip
 @triton.jit
 def split_k_tail_of_the_last_part(
     a_ptr, b_ptr, c_ptr, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
@@ -279,13 +264,9 @@ def work_queue_one_task_too_many(queue_ptr, x_ptr, out_ptr, tasks, BLOCK: tl.con
 
 
 @case(
-    (2,),
-    sizes_ptr=ints([16, 40, 8]),
-    starts_ptr=ints([0, 16, 56]),
-    x_ptr=rand(64),
-    out_ptr=zeros(64),
+    (2,), sizes_ptr=ints([16, 40, 8]), starts_ptr=ints([0, 16, 56]), x_ptr=rand(64), out_ptr=zeros(64),
     BLOCK=16,
-)
+)  # fmt: skip
 @triton.jit
 def grouped_problems(sizes_ptr, starts_ptr, x_ptr, out_ptr, BLOCK: tl.constexpr):
     tile = tl.program_id(0)
@@ -303,13 +284,9 @@ def grouped_problems(sizes_ptr, starts_ptr, x_ptr, out_ptr, BLOCK: tl.constexpr)
 
 
 @case(
-    (2,),
-    sizes_ptr=ints([16, 40, 8]),
-    starts_ptr=ints([0, 16, 56]),
-    x_ptr=rand(64),
-    out_ptr=zeros(64),
+    (2,), sizes_ptr=ints([16, 40, 8]), starts_ptr=ints([0, 16, 56]), x_ptr=rand(64), out_ptr=zeros(64),
     BLOCK=16,
-)
+)  # fmt: skip
 @triton.jit
 def grouped_problems_tile_not_relative(sizes_ptr, starts_ptr, x_ptr, out_ptr, BLOCK: tl.constexpr):
     tile = tl.program_id(0)

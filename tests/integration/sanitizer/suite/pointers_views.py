@@ -12,33 +12,16 @@ from tests.integration.sanitizer.suite.tensors import longs, rand, zeros
 
 @case((3,), "transposed", x_ptr=rand(16, 24).t(), out_ptr=zeros(24, 16), sm=1, sn=24, m=24, n=16, BM=8, BN=16)
 @case(
-    (3,),
-    "expanded",
-    x_ptr=rand(1, 16).expand(24, 16),
-    out_ptr=zeros(24, 16),
-    sm=0,
-    sn=1,
-    m=24,
-    n=16,
-    BM=8,
+    (3,), "expanded", x_ptr=rand(1, 16).expand(24, 16), out_ptr=zeros(24, 16), sm=0, sn=1, m=24, n=16, BM=8,
     BN=16,
-)
+)  # fmt: skip
 @case(
     (3,), "columns", x_ptr=rand(24, 40)[:, 24:], out_ptr=zeros(24, 16), sm=40, sn=1, m=24, n=16, BM=8, BN=16
 )
 @case(
-    (3,),
-    "columns of the view",
-    bounds="view",
-    x_ptr=rand(24, 40)[:, 24:],
-    out_ptr=zeros(24, 16),
-    sm=40,
-    sn=1,
-    m=24,
-    n=16,
-    BM=8,
-    BN=16,
-)
+    (3,), "columns of the view", bounds="view", x_ptr=rand(24, 40)[:, 24:], out_ptr=zeros(24, 16), sm=40,
+    sn=1, m=24, n=16, BM=8, BN=16,
+)  # fmt: skip
 @triton.jit
 def copy_by_strides(x_ptr, out_ptr, sm, sn, m, n, BM: tl.constexpr, BN: tl.constexpr):
     rm = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -124,15 +107,9 @@ _table = [rand(20), rand(20), rand(20)]
 
 
 @case(
-    (3,),
-    table_ptr=longs([t.data_ptr() for t in _table]),
-    a_ptr=_table[0],
-    b_ptr=_table[1],
-    c_ptr=_table[2],
-    out_ptr=zeros(3),
-    n=20,
-    BLOCK=32,
-)
+    (3,), table_ptr=longs([t.data_ptr() for t in _table]), a_ptr=_table[0], b_ptr=_table[1],
+    c_ptr=_table[2], out_ptr=zeros(3), n=20, BLOCK=32,
+)  # fmt: skip
 @triton.jit
 def pointers_from_a_table(table_ptr, a_ptr, b_ptr, c_ptr, out_ptr, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0)

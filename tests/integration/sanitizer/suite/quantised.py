@@ -35,33 +35,14 @@ def quantise_rows_scale_per_tensor(x_ptr, q_ptr, scale_ptr, n, BLOCK: tl.constex
 
 
 @case(
-    (2, 2),
-    x_ptr=half(20, 64),
-    q_ptr=below(250, 64, 24, dtype=torch.uint8),
-    scale_ptr=half(2, 24),
-    out_ptr=zeros(20, 24),
-    m=20,
-    n=24,
-    k=64,
-    BM=16,
-    BN=16,
-    BK=16,
-    GROUP=32,
-)
+    (2, 2), x_ptr=half(20, 64), q_ptr=below(250, 64, 24, dtype=torch.uint8), scale_ptr=half(2, 24),
+    out_ptr=zeros(20, 24), m=20, n=24, k=64, BM=16, BN=16, BK=16, GROUP=32,
+)  # fmt: skip
 @triton.jit
 def matmul_int8_group_scales(
-    x_ptr,
-    q_ptr,
-    scale_ptr,
-    out_ptr,
-    m,
-    n,
-    k,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
+    x_ptr, q_ptr, scale_ptr, out_ptr, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     GROUP: tl.constexpr,
-):
+):  # fmt: skip
     rm = tl.program_id(0) * BM + tl.arange(0, BM)
     rn = tl.program_id(1) * BN + tl.arange(0, BN)
     acc = tl.zeros((BM, BN), tl.float32)
@@ -75,33 +56,14 @@ def matmul_int8_group_scales(
 
 
 @case(
-    (2, 2),
-    x_ptr=half(20, 64),
-    q_ptr=below(250, 64, 24, dtype=torch.uint8),
-    scale_ptr=half(2, 24),
-    out_ptr=zeros(20, 24),
-    m=20,
-    n=24,
-    k=64,
-    BM=16,
-    BN=16,
-    BK=16,
-    GROUP=32,
-)
+    (2, 2), x_ptr=half(20, 64), q_ptr=below(250, 64, 24, dtype=torch.uint8), scale_ptr=half(2, 24),
+    out_ptr=zeros(20, 24), m=20, n=24, k=64, BM=16, BN=16, BK=16, GROUP=32,
+)  # fmt: skip
 @triton.jit
 def matmul_int8_group_index_by_block(
-    x_ptr,
-    q_ptr,
-    scale_ptr,
-    out_ptr,
-    m,
-    n,
-    k,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
+    x_ptr, q_ptr, scale_ptr, out_ptr, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     GROUP: tl.constexpr,
-):
+):  # fmt: skip
     rm = tl.program_id(0) * BM + tl.arange(0, BM)
     rn = tl.program_id(1) * BN + tl.arange(0, BN)
     acc = tl.zeros((BM, BN), tl.float32)
@@ -182,14 +144,9 @@ def unpack_int4_output_for_int8(q_ptr, out_ptr, n, ROWS: tl.constexpr, BLOCK: tl
 
 
 @case(
-    (2, 3),
-    x_ptr=rand(20, 48),
-    out_ptr=zeros(20, 48).to(torch.float8_e4m3fn),
-    scale_ptr=zeros(2, 3),
-    m=20,
-    n=48,
-    B=16,
-)
+    (2, 3), x_ptr=rand(20, 48), out_ptr=zeros(20, 48).to(torch.float8_e4m3fn), scale_ptr=zeros(2, 3), m=20,
+    n=48, B=16,
+)  # fmt: skip
 @triton.jit
 def quantise_blocks_to_fp8(x_ptr, out_ptr, scale_ptr, m, n, B: tl.constexpr):
     pid_m = tl.program_id(0)
@@ -205,14 +162,9 @@ def quantise_blocks_to_fp8(x_ptr, out_ptr, scale_ptr, m, n, B: tl.constexpr):
 
 
 @case(
-    (2, 3),
-    x_ptr=rand(20, 48),
-    out_ptr=zeros(20, 48).to(torch.float8_e4m3fn),
-    scale_ptr=zeros(2, 3),
-    m=20,
-    n=48,
-    B=16,
-)
+    (2, 3), x_ptr=rand(20, 48), out_ptr=zeros(20, 48).to(torch.float8_e4m3fn), scale_ptr=zeros(2, 3), m=20,
+    n=48, B=16,
+)  # fmt: skip
 @triton.jit
 def quantise_blocks_scale_shared(x_ptr, out_ptr, scale_ptr, m, n, B: tl.constexpr):
     pid_m = tl.program_id(0)
@@ -228,13 +180,9 @@ def quantise_blocks_scale_shared(x_ptr, out_ptr, scale_ptr, m, n, B: tl.constexp
 
 
 @case(
-    (3,),
-    q_ptr=below(255, 3, 40, dtype=torch.uint8),
-    zero_ptr=izeros(3, 5),
-    out_ptr=zeros(3, 40),
-    n=40,
+    (3,), q_ptr=below(255, 3, 40, dtype=torch.uint8), zero_ptr=izeros(3, 5), out_ptr=zeros(3, 40), n=40,
     BLOCK=64,
-)
+)  # fmt: skip
 @triton.jit
 def dequantise_zero_points_by_group(q_ptr, zero_ptr, out_ptr, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -246,13 +194,9 @@ def dequantise_zero_points_by_group(q_ptr, zero_ptr, out_ptr, n, BLOCK: tl.const
 
 
 @case(
-    (3,),
-    q_ptr=below(255, 3, 40, dtype=torch.uint8),
-    zero_ptr=izeros(3, 5),
-    out_ptr=zeros(3, 40),
-    n=40,
+    (3,), q_ptr=below(255, 3, 40, dtype=torch.uint8), zero_ptr=izeros(3, 5), out_ptr=zeros(3, 40), n=40,
     BLOCK=64,
-)
+)  # fmt: skip
 @triton.jit
 def dequantise_group_of_masked_lanes(q_ptr, zero_ptr, out_ptr, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)

@@ -158,14 +158,8 @@ def both_stages_without_a_barrier(x_ptr, partial_ptr, out_ptr, n, BLOCK: tl.cons
 
 
 @case(
-    (4,),
-    x_ptr=rand(100),
-    partial_ptr=zeros(4),
-    count_ptr=izeros(1),
-    out_ptr=zeros(1),
-    n=100,
-    BLOCK=32,
-)
+    (4,), x_ptr=rand(100), partial_ptr=zeros(4), count_ptr=izeros(1), out_ptr=zeros(1), n=100, BLOCK=32,
+)  # fmt: skip
 @triton.jit
 def last_arrival_reduces(x_ptr, partial_ptr, count_ptr, out_ptr, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0)

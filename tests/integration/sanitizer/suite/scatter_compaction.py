@@ -187,14 +187,9 @@ def histogram_rows_per_program(x_ptr, counts_ptr, n, BINS: tl.constexpr, BLOCK: 
 
 
 @case(
-    (2,),
-    x_ptr=rand(6, 10),
-    rows_ptr=ints([1, 4, 4, 0]),
-    cols_ptr=ints([9, 0, 3, 10]),
-    v_ptr=rand(4),
-    n=10,
+    (2,), x_ptr=rand(6, 10), rows_ptr=ints([1, 4, 4, 0]), cols_ptr=ints([9, 0, 3, 10]), v_ptr=rand(4), n=10,
     B=2,
-)
+)  # fmt: skip
 @triton.jit
 def index_put_column_out_of_range(x_ptr, rows_ptr, cols_ptr, v_ptr, n, B: tl.constexpr):
     offs = tl.program_id(0) * B + tl.arange(0, B)
@@ -205,14 +200,9 @@ def index_put_column_out_of_range(x_ptr, rows_ptr, cols_ptr, v_ptr, n, B: tl.con
 
 
 @case(
-    (2,),
-    x_ptr=rand(6, 10),
-    rows_ptr=ints([1, 4, 4, 5]),
-    cols_ptr=ints([9, 0, 3, 10]),
-    v_ptr=rand(4),
-    n=10,
+    (2,), x_ptr=rand(6, 10), rows_ptr=ints([1, 4, 4, 5]), cols_ptr=ints([9, 0, 3, 10]), v_ptr=rand(4), n=10,
     B=2,
-)
+)  # fmt: skip
 @triton.jit
 def index_put_last_row_overrun(x_ptr, rows_ptr, cols_ptr, v_ptr, n, B: tl.constexpr):
     offs = tl.program_id(0) * B + tl.arange(0, B)

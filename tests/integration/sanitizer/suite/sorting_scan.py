@@ -170,14 +170,9 @@ def scan_decoupled_look_back(x_ptr, flags_ptr, sums_ptr, out_ptr, BLOCK: tl.cons
 
 
 @case(
-    (3,),
-    sorted_ptr=ints(range(0, 80, 2)),
-    keys_ptr=ints([*range(-3, 80, 4), 78, 79, 500]),
-    out_ptr=izeros(24),
-    n=40,
-    keys=24,
-    BLOCK=8,
-)
+    (3,), sorted_ptr=ints(range(0, 80, 2)), keys_ptr=ints([*range(-3, 80, 4), 78, 79, 500]),
+    out_ptr=izeros(24), n=40, keys=24, BLOCK=8,
+)  # fmt: skip
 @triton.jit
 def binary_search(sorted_ptr, keys_ptr, out_ptr, n, keys, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -195,14 +190,9 @@ def binary_search(sorted_ptr, keys_ptr, out_ptr, n, keys, BLOCK: tl.constexpr):
 
 
 @case(
-    (3,),
-    sorted_ptr=ints(range(0, 80, 2)),
-    keys_ptr=ints([*range(-3, 80, 4), 78, 79, 500]),
-    out_ptr=izeros(24),
-    n=40,
-    keys=24,
-    BLOCK=8,
-)
+    (3,), sorted_ptr=ints(range(0, 80, 2)), keys_ptr=ints([*range(-3, 80, 4), 78, 79, 500]),
+    out_ptr=izeros(24), n=40, keys=24, BLOCK=8,
+)  # fmt: skip
 @triton.jit
 def binary_search_reads_at_the_end(sorted_ptr, keys_ptr, out_ptr, n, keys, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

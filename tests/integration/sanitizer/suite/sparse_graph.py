@@ -68,16 +68,9 @@ def csr_matrix_is_wider_than_the_vector(rows_ptr, cols_ptr, v_ptr, x_ptr, y_ptr)
 
 
 @case(
-    (2,),
-    row_ptr=ints([0, 0, 1, 2, 2, 3]),
-    col_ptr=ints([1, 2, 0, 3, 1, 2]),
-    v_ptr=rand(6),
-    x_ptr=rand(4, 8),
-    y_ptr=zeros(4, 8),
-    n=6,
-    BLOCK=4,
-    D=8,
-)
+    (2,), row_ptr=ints([0, 0, 1, 2, 2, 3]), col_ptr=ints([1, 2, 0, 3, 1, 2]), v_ptr=rand(6),
+    x_ptr=rand(4, 8), y_ptr=zeros(4, 8), n=6, BLOCK=4, D=8,
+)  # fmt: skip
 @triton.jit
 def coo_times_matrix(row_ptr, col_ptr, v_ptr, x_ptr, y_ptr, n, BLOCK: tl.constexpr, D: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -102,14 +95,9 @@ def coo_blocks_share_a_row(row_ptr, v_ptr, y_ptr, n, BLOCK: tl.constexpr, PAD: t
 
 
 @case(
-    (3,),
-    cols_ptr=ints([0, 2, -1, 1, -1, -1, 3, 0, 2]),
-    v_ptr=rand(9),
-    x_ptr=rand(4),
-    y_ptr=zeros(3),
-    width=3,
-    W=4,
-)
+    (3,), cols_ptr=ints([0, 2, -1, 1, -1, -1, 3, 0, 2]), v_ptr=rand(9), x_ptr=rand(4), y_ptr=zeros(3),
+    width=3, W=4,
+)  # fmt: skip
 @triton.jit
 def ell_padding_masked(cols_ptr, v_ptr, x_ptr, y_ptr, width, W: tl.constexpr):
     row = tl.program_id(0)
@@ -121,14 +109,9 @@ def ell_padding_masked(cols_ptr, v_ptr, x_ptr, y_ptr, width, W: tl.constexpr):
 
 
 @case(
-    (3,),
-    cols_ptr=ints([0, 2, -1, 1, -1, -1, 3, 0, 2]),
-    v_ptr=rand(9),
-    x_ptr=rand(4),
-    y_ptr=zeros(3),
-    width=3,
-    W=4,
-)
+    (3,), cols_ptr=ints([0, 2, -1, 1, -1, -1, 3, 0, 2]), v_ptr=rand(9), x_ptr=rand(4), y_ptr=zeros(3),
+    width=3, W=4,
+)  # fmt: skip
 @triton.jit
 def ell_padding_read(cols_ptr, v_ptr, x_ptr, y_ptr, width, W: tl.constexpr):
     row = tl.program_id(0)
@@ -140,14 +123,9 @@ def ell_padding_read(cols_ptr, v_ptr, x_ptr, y_ptr, width, W: tl.constexpr):
 
 
 @case(
-    (2,),
-    layout_ptr=ints([0, 2, 1]),
-    start_ptr=ints([0, 2, 3]),
-    a_ptr=half(3, 16, 16),
-    b_ptr=half(48, 16),
-    c_ptr=zeros(32, 16),
-    B=16,
-)
+    (2,), layout_ptr=ints([0, 2, 1]), start_ptr=ints([0, 2, 3]), a_ptr=half(3, 16, 16), b_ptr=half(48, 16),
+    c_ptr=zeros(32, 16), B=16,
+)  # fmt: skip
 @triton.jit
 def block_sparse_product(layout_ptr, start_ptr, a_ptr, b_ptr, c_ptr, B: tl.constexpr):
     row = tl.program_id(0)
@@ -167,14 +145,9 @@ def block_sparse_product(layout_ptr, start_ptr, a_ptr, b_ptr, c_ptr, B: tl.const
 
 
 @case(
-    (2,),
-    layout_ptr=ints([0, 2, 1]),
-    start_ptr=ints([0, 2, 3]),
-    a_ptr=half(3, 16, 16),
-    b_ptr=half(32, 16),
-    c_ptr=zeros(32, 16),
-    B=16,
-)
+    (2,), layout_ptr=ints([0, 2, 1]), start_ptr=ints([0, 2, 3]), a_ptr=half(3, 16, 16), b_ptr=half(32, 16),
+    c_ptr=zeros(32, 16), B=16,
+)  # fmt: skip
 @triton.jit
 def block_sparse_column_outside(layout_ptr, start_ptr, a_ptr, b_ptr, c_ptr, B: tl.constexpr):
     row = tl.program_id(0)

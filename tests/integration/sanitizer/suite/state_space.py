@@ -26,15 +26,9 @@ def first_order_scan(a_ptr, b_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @case(
-    (2, 3),
-    x_ptr=rand(2, 20, 24),
-    a_ptr=rand(24),
-    h_ptr=zeros(2, 24),
-    out_ptr=zeros(2, 20, 24),
-    steps=20,
-    d=24,
-    BD=8,
-)
+    (2, 3), x_ptr=rand(2, 20, 24), a_ptr=rand(24), h_ptr=zeros(2, 24), out_ptr=zeros(2, 20, 24), steps=20,
+    d=24, BD=8,
+)  # fmt: skip
 @triton.jit
 def selective_scan_by_steps(x_ptr, a_ptr, h_ptr, out_ptr, steps, d, BD: tl.constexpr):
     batch = tl.program_id(0)
@@ -81,15 +75,9 @@ def final_state_blocks_overlap(x_ptr, h_ptr, steps, d, BD: tl.constexpr):
 
 
 @case(
-    (2,),
-    q_ptr=half(2, 40, 16),
-    k_ptr=half(2, 40, 16),
-    v_ptr=half(2, 40, 16),
-    out_ptr=zeros(2, 40, 16),
-    n=40,
-    C=16,
-    D=16,
-)
+    (2,), q_ptr=half(2, 40, 16), k_ptr=half(2, 40, 16), v_ptr=half(2, 40, 16), out_ptr=zeros(2, 40, 16),
+    n=40, C=16, D=16,
+)  # fmt: skip
 @triton.jit
 def linear_attention_by_chunks(q_ptr, k_ptr, v_ptr, out_ptr, n, C: tl.constexpr, D: tl.constexpr):
     base = tl.program_id(0) * n * D

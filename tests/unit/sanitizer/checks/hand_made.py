@@ -138,18 +138,8 @@ def access(
     """A load at line 7, unless told otherwise."""
     location = Location((Frame("kernel.py", 7, 1),))
     return Access(
-        operation=Operation(f"tt.{kind}", location=location),
-        kind=kind,
-        location=location,
-        lanes=tuple(lanes),
-        shape=tuple(1 if v is None else v.points for v in lanes),
-        targets=targets or (Target(TRUE, argument, offset_bytes),),
-        width_bytes=width,
-        mask=mask,
-        path=path,
-        loops=loops,
-        undefined=FALSE,
-        steered_by_undefined=FALSE,
-        value=value,
-        descriptor=descriptor,
-    )
+        operation=Operation(f"tt.{kind}", location=location), kind=kind, location=location,
+        lanes=tuple(lanes), shape=tuple(1 if v is None else v.points for v in lanes),
+        targets=targets or (Target(TRUE, argument, offset_bytes),), width_bytes=width, mask=mask, path=path,
+        loops=loops, undefined=FALSE, steered_by_undefined=FALSE, value=value, descriptor=descriptor,
+    )  # fmt: skip

@@ -51,18 +51,10 @@ def promise_of(
     element = IntType(32) if pointee is None else PointerType(pointee)
     operation = Operation("arith.addi", results=(Value("%offs", TensorType(shape, element)),), location=ADDED)
     return Promise(
-        operation=more.pop("operation", operation),
-        kind=kind,
-        location=ADDED,
-        path=path,
-        loops=more.pop("loops", ()),
-        lanes=lanes,
-        shape=shape,
-        value=value,
-        amounts=amounts,
-        contiguity=contiguity or (1,) * max(1, len(shape)),
-        subject="offs",
-    )
+        operation=more.pop("operation", operation), kind=kind, location=ADDED, path=path,
+        loops=more.pop("loops", ()), lanes=lanes, shape=shape, value=value, amounts=amounts,
+        contiguity=contiguity or (1,) * max(1, len(shape)), subject="offs",
+    )  # fmt: skip
 
 
 def check(analysis: Analysis, kind: Any, value: Expr, amounts: tuple[int, ...], *lanes: Variable) -> Verdict:

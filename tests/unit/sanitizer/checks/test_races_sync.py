@@ -174,31 +174,19 @@ F, W = "*fp32", "*i32"
 def _locked(**more: Any) -> Any:
     values = {"GROUPS": 4, "LOCKS": 4, "RELEASE": 1, "SEM": "acq_rel", "KIND": 0, "B": 64, **more}
     return launched(
-        locked,
-        (32,),
-        {"sums": F, "x": F, "locks": W, "N": "i32"},
-        [zeros(200), np.arange(1600, dtype=np.float32), zeros(64, "int32")],
-        sums=(4, 50),
-        x=(32, 50),
-        locks=(64,),
-        N=50,
-        **values,
-    )
+        locked, (32,), {"sums": F, "x": F, "locks": W, "N": "i32"},
+        [zeros(200), np.arange(1600, dtype=np.float32), zeros(64, "int32")], sums=(4, 50), x=(32, 50),
+        locks=(64,), N=50, **values,
+    )  # fmt: skip
 
 
 def _last_arriver(start: int | None = 0, **more: Any) -> Any:
     values = {"S": 4, "C": 4, "SEM": "acq_rel", "LATE": False, "B": 32, **more}
     counts = None if start is None else np.full(6, start, dtype=np.int32)
     return launched(
-        last_arriver,
-        (6, 4),
-        {"part": F, "o": F, "count": W},
-        [zeros(24 * 32), zeros(6 * 32), counts],
-        part=(24, 32),
-        o=(6, 32),
-        count=(6,),
-        **values,
-    )
+        last_arriver, (6, 4), {"part": F, "o": F, "count": W}, [zeros(24 * 32), zeros(6 * 32), counts],
+        part=(24, 32), o=(6, 32), count=(6,), **values,
+    )  # fmt: skip
 
 
 def _chain(start: int = 0, **more: Any) -> Any:
@@ -217,43 +205,23 @@ def _chain(start: int = 0, **more: Any) -> Any:
 
 def _barrier(count: int) -> Any:
     return launched(
-        grid_barrier,
-        (6,),
-        {"x": F, "o": F, "count": W},
-        [zeros(192), zeros(192), zeros(1, "int32")],
-        x=(6, 32),
-        o=(6, 32),
-        count=(1,),
-        N=count,
-        B=32,
-    )
+        grid_barrier, (6,), {"x": F, "o": F, "count": W}, [zeros(192), zeros(192), zeros(1, "int32")],
+        x=(6, 32), o=(6, 32), count=(1,), N=count, B=32,
+    )  # fmt: skip
 
 
 def _one_flag(volatile: bool) -> Any:
     return launched(
-        one_flag,
-        (6,),
-        {"x": F, "o": F, "flag": W},
-        [zeros(32), zeros(192), zeros(1, "int32")],
-        x=(32,),
-        o=(6, 32),
-        flag=(1,),
-        VOLATILE=volatile,
-        B=32,
-    )
+        one_flag, (6,), {"x": F, "o": F, "flag": W}, [zeros(32), zeros(192), zeros(1, "int32")], x=(32,),
+        o=(6, 32), flag=(1,), VOLATILE=volatile, B=32,
+    )  # fmt: skip
 
 
 def _turns(programs_per_turn: int) -> Any:
     return launched(
-        turns,
-        (6,),
-        {"x": F, "turn": W},
-        [zeros(32), zeros(1, "int32")],
-        x=(32,),
-        turn=(1,),
-        OFF=programs_per_turn,
-        B=32,
-    )
+        turns, (6,), {"x": F, "turn": W}, [zeros(32), zeros(1, "int32")], x=(32,), turn=(1,),
+        OFF=programs_per_turn, B=32,
+    )  # fmt: skip
 
 
 ORDERED: dict[str, Any] = {
@@ -306,16 +274,10 @@ def test_too_many_arrivals_expected_let_nobody_through() -> None:
 
 def test_an_access_behind_the_release_is_named() -> None:
     launch = launched(
-        leaks_out,
-        (8,),
-        {"sums": F, "x": F, "lock": W, "N": "i32"},
-        [zeros(50), np.arange(400, dtype=np.float32), zeros(1, "int32")],
-        sums=(50,),
-        x=(8, 50),
-        lock=(1,),
-        N=50,
-        B=64,
-    )
+        leaks_out, (8,), {"sums": F, "x": F, "lock": W, "N": "i32"},
+        [zeros(50), np.arange(400, dtype=np.float32), zeros(1, "int32")], sums=(50,), x=(8, 50), lock=(1,),
+        N=50, B=64,
+    )  # fmt: skip
     settled = check(launch)
     lines = {f.location.frames[0].line for f in findings(settled)}
     assert line(leaks_out, "tl.store(sums") in lines
@@ -343,15 +305,9 @@ def test_numbers_drawn_from_a_counter_are_apart() -> None:
 
 def test_what_is_not_understood_stays_open() -> None:
     launch = launched(
-        odd_order,
-        (4,),
-        {"x": W, "o": W, "flag": W},
-        [zeros(32, "int32"), zeros(128, "int32"), zeros(1, "int32")],
-        x=(32,),
-        o=(4, 32),
-        flag=(1,),
-        B=32,
-    )
+        odd_order, (4,), {"x": W, "o": W, "flag": W},
+        [zeros(32, "int32"), zeros(128, "int32"), zeros(1, "int32")], x=(32,), o=(4, 32), flag=(1,), B=32,
+    )  # fmt: skip
     settled = check(launch)
     assert "violated" not in outcomes(settled)
     reasons = {getattr(one.verdict, "reason", "") for one in settled}
@@ -385,14 +341,7 @@ def test_evaluation_agrees_that_it_is_not(name: str) -> None:
 def test_compaction_by_evaluation(less: int, expected: str) -> None:
     data = np.random.default_rng(0).integers(-5, 6, 192).astype(np.int32)
     launch = launched(
-        compact,
-        (6,),
-        {"x": W, "o": W, "count": W},
-        [data, zeros(192, "int32"), zeros(1, "int32")],
-        x=(6, 32),
-        o=(6, 32),
-        count=(1,),
-        LESS=less,
-        B=32,
-    )
+        compact, (6,), {"x": W, "o": W, "count": W}, [data, zeros(192, "int32"), zeros(1, "int32")],
+        x=(6, 32), o=(6, 32), count=(1,), LESS=less, B=32,
+    )  # fmt: skip
     assert kind_of(evaluated(launch)[line(compact, "tl.store")]) == expected

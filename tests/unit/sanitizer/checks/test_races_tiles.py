@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -47,43 +48,18 @@ MATMUL = {"a": "*fp16", "b": "*fp16", "c": F, "M": "i32", "N": "i32", "K": "i32"
 
 def _matmul(stride: int, M: int = 1000, N: int = 700, K: int = 96) -> list[Settled]:
     grid = (-(-M // 64) * -(-N // 64),)
-    return check(
-        launched(
-            matmul,
-            grid,
-            MATMUL,
-            a=(M, K),
-            b=(K, N),
-            c=(M, N),
-            M=M,
-            N=N,
-            K=K,
-            stride=stride,
-            B=64,
-            BK=32,
-            GROUP=8,
-        )
-    )
+    return check(launched(
+        matmul, grid, MATMUL, a=(M, K), b=(K, N), c=(M, N), M=M, N=N, K=K, stride=stride, B=64, BK=32,
+        GROUP=8,
+    ))  # fmt: skip
 
 
 def _heads(sb: int, sm: int, sh: int) -> list[Settled]:
     signature = {"q": F, "o": F, **dict.fromkeys(("H", "M", "sb", "sm", "sh"), "i32")}
-    return check(
-        launched(
-            heads,
-            (4, 6),
-            signature,
-            q=(2, 200, 3, 32),
-            o=(2, 200, 3, 32),
-            H=3,
-            M=200,
-            sb=sb,
-            sm=sm,
-            sh=sh,
-            D=32,
-            B=64,
-        )
-    )
+    return check(launched(
+        heads, (4, 6), signature, q=(2, 200, 3, 32), o=(2, 200, 3, 32), H=3, M=200, sb=sb, sm=sm, sh=sh,
+        D=32, B=64,
+    ))  # fmt: skip
 
 
 def _persistent(M: int, N: int, sms: int) -> list[Settled]:
@@ -91,143 +67,68 @@ def _persistent(M: int, N: int, sms: int) -> list[Settled]:
     return check(launched(persistent, (132,), signature, x=(M, N), o=(M, N), M=M, N=N, SMS=sms, B=32))
 
 
-CLEAN: dict[str, Any] = {
-    "vector": lambda: check(
-        launched(
-            add,
-            (98,),
-            {"x": F, "y": F, "o": F, "n": "i32"},
-            x=(10**5,),
-            y=(10**5,),
-            o=(10**5,),
-            n=10**5,
-            B=1024,
-        )
+def run(*launch: Any, **values: Any) -> Callable[[], list[Settled]]:
+    return lambda: check(launched(*launch, **values))
+
+
+CLEAN: dict[str, Callable[[], list[Settled]]] = {
+    "vector": run(
+        add, (98,), {"x": F, "y": F, "o": F, "n": "i32"}, x=(10**5,), y=(10**5,), o=(10**5,), n=10**5,
+        B=1024,
     ),
-    "in place": lambda: check(
-        launched(stencil, (98,), {"x": F, "n": "i32"}, x=(10**5,), n=10**5, OFF=0, B=1024)
-    ),
+    "in place": run(stencil, (98,), {"x": F, "n": "i32"}, x=(10**5,), n=10**5, OFF=0, B=1024),
     "grouped tiles": lambda: _matmul(700),
     "grouped tiles, last group short": lambda: _matmul(700, M=704),
     "persistent": lambda: _persistent(3000, 700, 132),
     "persistent, odd number of columns": lambda: _persistent(3000, 220, 132),
     "heads outside": lambda: _heads(200 * 96, 32, 200 * 32),
     "heads inside": lambda: _heads(200 * 96, 96, 32),
-    "split k": lambda: check(
-        launched(
-            split_k,
-            (4, 3),
-            {"x": F, "part": F, "M": "i32", "S": "i32"},
-            x=(3, 200),
-            part=(3, 200),
-            M=200,
-            S=200,
-            B=64,
-        )
+    "split k": run(
+        split_k, (4, 3), {"x": F, "part": F, "M": "i32", "S": "i32"}, x=(3, 200), part=(3, 200), M=200,
+        S=200, B=64,
     ),
-    "guarded": lambda: check(launched(guarded, (7,), {"o": "*i32", "n": "i32"}, o=(2,), n=3, WHO=6)),
-    "early return": lambda: check(
-        launched(early_return, (100,), {"x": "*i32", "n": "i32"}, x=(900,), n=900, B=64)
+    "guarded": run(guarded, (7,), {"o": "*i32", "n": "i32"}, o=(2,), n=3, WHO=6),
+    "early return": run(early_return, (100,), {"x": "*i32", "n": "i32"}, x=(900,), n=900, B=64),
+    "bytes": run(sub_word, (10,), {"o": "*i8", "n": "i32"}, o=(1000,), n=1000, B=128),
+    "from the end": run(from_the_end, (8,), TWO, x=(1000,), o=(1000,), n=1000, B=128),
+    "interleaved": run(interleaved, (8,), TWO, x=(1000,), o=(2000,), n=1000, B=128),
+    "rows in turn": run(
+        row_norm, (40,), {"x": F, "o": F, "stride": "i32", "n": "i32", "rows": "i32"}, x=(1000, 300),
+        o=(1000, 300), stride=300, n=300, rows=1000, STEP=40, B=128,
     ),
-    "bytes": lambda: check(launched(sub_word, (10,), {"o": "*i8", "n": "i32"}, o=(1000,), n=1000, B=128)),
-    "from the end": lambda: check(launched(from_the_end, (8,), TWO, x=(1000,), o=(1000,), n=1000, B=128)),
-    "interleaved": lambda: check(launched(interleaved, (8,), TWO, x=(1000,), o=(2000,), n=1000, B=128)),
-    "rows in turn": lambda: check(
-        launched(
-            row_norm,
-            (40,),
-            {"x": F, "o": F, "stride": "i32", "n": "i32", "rows": "i32"},
-            x=(1000, 300),
-            o=(1000, 300),
-            stride=300,
-            n=300,
-            rows=1000,
-            STEP=40,
-            B=128,
-        )
+    "rows in a run": run(
+        rows_of_a_program, (8,), {"x": F, "o": F, "rows": "i32", "n": "i32"}, x=(100, 300), o=(100, 300),
+        rows=100, n=300, PER=13, B=512,
     ),
-    "rows in a run": lambda: check(
-        launched(
-            rows_of_a_program,
-            (8,),
-            {"x": F, "o": F, "rows": "i32", "n": "i32"},
-            x=(100, 300),
-            o=(100, 300),
-            rows=100,
-            n=300,
-            PER=13,
-            B=512,
-        )
+    "descriptors": run(
+        block_pointers, (4, 5), {"x": F, "o": F, "M": "i32", "N": "i32"}, x=(100, 148), o=(100, 148), M=100,
+        N=148, B=32,
     ),
-    "descriptors": lambda: check(
-        launched(
-            block_pointers,
-            (4, 5),
-            {"x": F, "o": F, "M": "i32", "N": "i32"},
-            x=(100, 148),
-            o=(100, 148),
-            M=100,
-            N=148,
-            B=32,
-        )
+    "three axes": run(
+        three_axes, (3, 5, 7), {"o": "*i32", "X": "i32", "Y": "i32", "Z": "i32"}, o=(7, 5, 150), X=150, Y=5,
+        Z=7, B=64,
     ),
-    "three axes": lambda: check(
-        launched(
-            three_axes,
-            (3, 5, 7),
-            {"o": "*i32", "X": "i32", "Y": "i32", "Z": "i32"},
-            o=(7, 5, 150),
-            X=150,
-            Y=5,
-            Z=7,
-            B=64,
-        )
+}  # fmt: skip
+RACY: dict[str, Callable[[], list[Settled]]] = {
+    "tiles overlap": run(overlapping, (10,), TWO, x=(1000,), o=(1000,), n=1000, STEP=100, B=128),
+    "reads the neighbour's tile": run(
+        stencil, (98,), {"x": F, "n": "i32"}, x=(10**5,), n=10**5, OFF=1, B=1024,
     ),
-}
-RACY: dict[str, Any] = {
-    "tiles overlap": lambda: check(
-        launched(overlapping, (10,), TWO, x=(1000,), o=(1000,), n=1000, STEP=100, B=128)
-    ),
-    "reads the neighbour's tile": lambda: check(
-        launched(stencil, (98,), {"x": F, "n": "i32"}, x=(10**5,), n=10**5, OFF=1, B=1024)
-    ),
-    "reads far ahead": lambda: check(
-        launched(stencil, (98,), {"x": F, "n": "i32"}, x=(10**5,), n=10**5, OFF=5000, B=1024)
-    ),
+    "reads far ahead": run(stencil, (98,), {"x": F, "n": "i32"}, x=(10**5,), n=10**5, OFF=5000, B=1024),
     "row stride too short": lambda: _matmul(695),
     "persistent stride too short": lambda: _persistent(3000, 700, 131),
     "head stride too short": lambda: _heads(200 * 96, 96, 31),
-    "parts overlap": lambda: check(
-        launched(
-            split_k,
-            (4, 3),
-            {"x": F, "part": F, "M": "i32", "S": "i32"},
-            x=(3, 200),
-            part=(3, 200),
-            M=200,
-            S=199,
-            B=64,
-        )
+    "parts overlap": run(
+        split_k, (4, 3), {"x": F, "part": F, "M": "i32", "S": "i32"}, x=(3, 200), part=(3, 200), M=200,
+        S=199, B=64,
     ),
-    "two programs pass": lambda: check(
-        launched(guarded, (7,), {"o": "*i32", "n": "i32"}, o=(2,), n=3, WHO=5)
+    "two programs pass": run(guarded, (7,), {"o": "*i32", "n": "i32"}, o=(2,), n=3, WHO=5),
+    "no program id": run(everybody, (9,), TWO, x=(576,), o=(64,), n=60, B=64),
+    "rows overlap": run(
+        row_norm, (40,), {"x": F, "o": F, "stride": "i32", "n": "i32", "rows": "i32"}, x=(1000, 300),
+        o=(1000, 300), stride=290, n=300, rows=1000, STEP=40, B=128,
     ),
-    "no program id": lambda: check(launched(everybody, (9,), TWO, x=(576,), o=(64,), n=60, B=64)),
-    "rows overlap": lambda: check(
-        launched(
-            row_norm,
-            (40,),
-            {"x": F, "o": F, "stride": "i32", "n": "i32", "rows": "i32"},
-            x=(1000, 300),
-            o=(1000, 300),
-            stride=290,
-            n=300,
-            rows=1000,
-            STEP=40,
-            B=128,
-        )
-    ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CLEAN)
@@ -287,18 +188,10 @@ def test_a_swizzle_that_algebra_does_not_see_through_is_looked_up() -> None:
 
 
 def test_what_all_programs_compute_alike_is_a_note() -> None:
-    settled = check(
-        launched(
-            statistics,
-            (6, 4),
-            {"x": F, "o": F, "mean": F, "n": "i32"},
-            x=(6, 50),
-            o=(6, 50),
-            mean=(6,),
-            n=50,
-            B=64,
-        )
-    )
+    settled = check(launched(
+        statistics, (6, 4), {"x": F, "o": F, "mean": F, "n": "i32"}, x=(6, 50), o=(6, 50), mean=(6,), n=50,
+        B=64,
+    ))  # fmt: skip
     (note,) = findings(settled)
     assert note.note and note.location.frames[0].line == line(statistics, "tl.store(mean")
     assert "they store the same value" in note.message
@@ -324,15 +217,9 @@ def _aliased(launch: Any, first: str, second: str, shift_bytes: int) -> Any:
 )
 def test_arguments_that_share_memory_meet_by_address(shift_bytes: int, expected: set[str]) -> None:
     launch = launched(
-        add,
-        (98,),
-        {"x": F, "y": F, "o": F, "n": "i32"},
-        x=(2 * 10**5,),
-        y=(10**5,),
-        o=(10**5,),
-        n=10**5,
+        add, (98,), {"x": F, "y": F, "o": F, "n": "i32"}, x=(2 * 10**5,), y=(10**5,), o=(10**5,), n=10**5,
         B=1024,
-    )
+    )  # fmt: skip
     settled = check(_aliased(launch, "x", "o", shift_bytes))
     assert outcomes(settled) == expected
     names = {(f.argument, f.other.place.argument) for f in findings(settled) if f.other is not None}
