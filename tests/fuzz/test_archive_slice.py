@@ -11,7 +11,7 @@ from tests.fuzz.archives import one_case
 from tests.parameters import first_of
 
 CASES = int(os.environ.get("KERNCAP_FUZZ_ARCHIVES", "2000"))
-PARTS = 4
+PARTS = 8
 # A campaign has its machine for itself; of a slice, only what hangs is told.
 LONGEST_S = 5.0 if CASES >= 100_000 else 100.0
 

@@ -54,12 +54,15 @@ def write_again(
 
 def noise(size: int, seed: int) -> bytes:
     """Incompressible bytes that are the same everywhere (an LCG: no library's generator)."""
-    state = seed
-    out = bytearray(size)
-    for i in range(size):
-        state = (state * 1664525 + 1013904223) & 0xFFFFFFFF
-        out[i] = state >> 24
-    return bytes(out)
+    states = np.empty(size + 1, np.uint32)
+    states[0], factor, summand = seed, 1664525, 1013904223  # of a step
+    done = 1
+    while done <= size:
+        states[done : 2 * done] = states[:done][: size + 1 - done] * np.uint32(factor) + np.uint32(summand)
+        # Of twice as many steps.
+        factor, summand = factor * factor % 2**32, (factor + 1) * summand % 2**32
+        done *= 2
+    return (states[1:] >> 24).astype(np.uint8).tobytes()
 
 
 def contents() -> dict[int, tuple[bytes, bytes]]:

@@ -20,6 +20,7 @@ import importlib
 import mmap
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -34,6 +35,7 @@ from typing import Any, NoReturn
 
 from tests.integration.forked_torch import of_start
 
+_IMPORT = re.compile(rb"\bimport\b.*\btorch\b|\bfrom torch\b")
 _HIDDEN = ("torch", "torchgen", "functorch")
 _SHIMS = ("libkerncap_cuda.so", "libkerncap_hip.so")
 
@@ -54,7 +56,7 @@ def needs_torch(command: list[str], folder: Path, environment: Mapping[str, str]
     if python is None or os.path.dirname(python) != os.path.dirname(sys.executable):
         return False
     try:
-        return arguments[0].endswith(".py") and b"import torch" in (folder / arguments[0]).read_bytes()
+        return arguments[0].endswith(".py") and bool(_IMPORT.search((folder / arguments[0]).read_bytes()))
     except OSError:
         return False
 

@@ -137,11 +137,6 @@ def test_numbers_and_names(tmp_path: Path, name: str) -> None:
             {"region": 0, "offset": 0, "dtype": "int8", "itemsize": 1, "shape": [], "strides": []},
             4097,
         ),
-        (
-            "views",
-            {"region": 0, "offset": 0, "dtype": "int8", "itemsize": 1, "shape": [], "strides": []},
-            60_000,
-        ),
         ("regions", {"base": 0, "size": 1, "kind": "device"}, 65_537),
         ("arguments", {"name": "a", "role": "runtime", "value": {"kind": "none"}}, 4097),
         ("files", {"path": "README.md", "size": 0, "sha256": "0" * 64}, 65_537),

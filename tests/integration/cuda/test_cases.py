@@ -75,7 +75,7 @@ def test_a_kernel_that_writes_nothing_has_nothing_to_compare(bench: Bench) -> No
     ("variant", "result"),
     [
         pytest.param(0, "pass", id="same"),
-        pytest.param(1, "fail", id="no-op"),
+        pytest.param(1, "fail", id="no-op", marks=pytest.mark.long),
         pytest.param(2, "fail", id="beyond", marks=pytest.mark.long),
         pytest.param(3, "fail", id="bit", marks=pytest.mark.long),
     ],

@@ -41,17 +41,17 @@ def test_parts_have_the_parameters_that_the_exec_was_given_last(bench: Bench, ho
         bench.passes(path)
 
 
-@pytest.mark.parametrize(
+@first_of(
     ("how", "nodes"),
     [
+        # Three turns in the first launch, one in the second.
+        ("while", {"0": 2, "1.0": 4, "2": 2}),
         ("memory", {"1": 2, "2": 2, "3": 2}),
         ("memory_between", {"1": 1, "0": 1}),
         ("if", {"0": 2, "1.0": 2, "2": 2}),
         # The second body of two, of two kernels.
-        pytest.param("else", {"0": 2, "1.1": 2, "1.2": 2, "2": 2}, marks=pytest.mark.long),
+        ("else", {"0": 2, "1.1": 2, "1.2": 2, "2": 2}),
         ("decided", {"1.0.0": 2, "2": 2}),
-        # Three turns in the first launch, one in the second.
-        ("while", {"0": 2, "1.0": 4, "2": 2}),
     ],
 )
 def test_every_kernel_of_a_graph_that_is_stopped(bench: Bench, how: str, nodes: dict[str, int]) -> None:
@@ -100,7 +100,7 @@ def test_a_kernel_that_no_graph_can_be_stopped_at(bench: Bench, how: str, kernel
     assert reason in captured.reason, captured.reason
 
 
-@pytest.mark.parametrize(
+@first_of(
     ("how", "nodes"),
     [("nested", ["1", "2.1.0", "2.1.1", "2.3", "5"]), ("memory", ["1", "2", "3"]), ("explicit", ["1", "4"])],
 )

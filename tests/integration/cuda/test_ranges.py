@@ -36,6 +36,7 @@ def test_what_the_host_changes_in_between_is_found_and_done_again(bench: Bench) 
     assert [tuple(flow.values()) for flow in flows] == [(0, 1, 4000, True), (1, 2, 4000, True)]
 
 
+@pytest.mark.long
 def test_nothing_is_said_where_nothing_came_in_between(bench: Bench) -> None:
     captured = bench.capture("--from", "scale_in_place", "--to", "vector_add", client=("chain", "alone"))
     assert launched(captured.path) == [(2, "scale_in_place"), (3, "vector_add")]

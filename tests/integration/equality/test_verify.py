@@ -56,6 +56,7 @@ def test_an_equal_candidate_is_proved_and_a_wrong_one_shown(kerncap: CommandLine
     )
 
 
+@pytest.mark.long
 def test_a_candidate_with_a_configuration_of_its_own(softmax: Path, tmp_path: Path) -> None:
     other = changed(tmp_path, "@triton.jit", "# kerncap: BLOCK=256\n@triton.jit")
     assert proof(softmax, other).result == "pass"

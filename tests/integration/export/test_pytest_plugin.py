@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import CommandLine, Finished
+from tests.parameters import first_of
 
 from .conftest import ROOT, Capture
 
@@ -84,7 +85,7 @@ def test_a_missing_engine_skips_by_name(kerncap_of_module: CommandLine) -> None:
     assert "the binary engine is not available" in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize(
+@first_of(
     ("options", "reason"),
     [
         # A name that no file can have is no mistake of the plugin's.

@@ -127,6 +127,7 @@ def test_a_partial_workgroup_is_recorded(captured: Runs) -> None:
     assert (manifest.launch.grid, manifest.launch.block) == ((2, 1, 1), (64, 1, 1))
 
 
+@pytest.mark.long
 def test_what_a_linked_program_gave_to_hiprtc_is_the_source(captured: Runs) -> None:
     """Two modules with one kernel name: each launch has the text of its own."""
     for launch, own, other in (

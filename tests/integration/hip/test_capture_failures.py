@@ -49,6 +49,7 @@ def test_a_program_that_takes_all_memory_still_can(bench: Bench, failures: tuple
         assert fnv(post_of(path, output)) == output.hash
 
 
+@pytest.mark.long
 def test_a_replay_that_has_no_room_says_so(
     bench: Bench, failures: tuple[str, ...], programs: Programs
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_replay_that_has_no_room_says_so(
     assert "memory" in done.stderr.lower(), done.stderr
 
 
+@pytest.mark.long
 def test_a_forked_child_is_captured(bench: Bench, failures: tuple[str, ...]) -> None:
     run = bench.capture("-k", "^good$", program=(*failures, "fork"))
     output = run.outputs()["child"]

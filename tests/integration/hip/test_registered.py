@@ -66,6 +66,7 @@ def test_with_another_tool_both_see_the_kernels(
     assert bench.judge(captured.paths[0])["result"] == "pass"
 
 
+@pytest.mark.long
 def test_a_queue_that_cannot_be_shared_is_ours(
     bench: Bench, programs: Programs, with_profiler: dict[str, str]
 ) -> None:

@@ -104,7 +104,7 @@ def test_in_place(code: bytes, folder: Path) -> None:
     passes(made.single(3.0).integer(300), folder)
 
 
-@pytest.mark.parametrize("wrong", [None, 0, 2])
+@pytest.mark.parametrize("wrong", [None, pytest.param(0, marks=pytest.mark.long), 2])
 def test_a_large_region_is_kept_as_its_changes(
     code: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch, wrong: int | None
 ) -> None:
@@ -272,7 +272,7 @@ def test_a_grid_waits_for_itself_by_its_counters(code: bytes, folder: Path) -> N
 # --- candidates ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@first_of(
     ("flag", "passed", "said"),
     [
         ("-DNO_OP", False, "never written"),
@@ -334,7 +334,7 @@ def test_a_timeout_is_reproduced(code: bytes, folder: Path) -> None:
     assert result.passed and "timeout reproduced" in result.verdict.summary
 
 
-@pytest.mark.parametrize("mib", [64, 128])
+@first_of("mib", [64, 128])
 def test_too_little_memory_is_named(
     code: bytes, folder: Path, monkeypatch: pytest.MonkeyPatch, mib: int
 ) -> None:
@@ -390,6 +390,7 @@ def occupier(folder: Path, address: int) -> Path:
     return library
 
 
+@pytest.mark.long
 def test_ten_fresh_processes_honour_all_addresses(code: bytes, folder: Path) -> None:
     with (
         Reproducer.open(add(code).seal(folder)) as reproducer,

@@ -123,6 +123,7 @@ def test_the_verdict_follows_the_edit(
     assert document["result"] == verdict, document
 
 
+@pytest.mark.long
 def test_a_kernel_template_of_an_installed_library(
     bench: Bench, captured: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def test_it_opens_silently_and_shows_every_part(page: Path, show: OpenPage) -> N
         assert opened.colours(f".map:nth-child({number + 1}) canvas >> nth=-1") > 20
 
 
+@pytest.mark.long
 def test_the_large_map_tells_the_values(captured: Path, page: Path, show: OpenPage) -> None:
     with Reproducer.open(captured) as reproducer:
         view = reproducer.manifest.views[3]

@@ -128,13 +128,15 @@ def test_light_dark_and_the_switch(linked: Path, show: OpenPage) -> None:
     assert not dark.page.is_visible(".rail")
 
 
-@first_of("width", [1280, 600])
+@pytest.mark.long
+@pytest.mark.parametrize("width", [1280, 600])
 def test_nothing_sticks_out(linked: Path, show: OpenPage, width: int) -> None:
     opened = show(linked, width=width)
     opened.settle()
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.long
 def test_sections_stay_where_they_were_jumped_to(linked: Path, show: OpenPage) -> None:
     opened = show(linked)
     opened.page.keyboard.press("5")

@@ -90,6 +90,7 @@ def test_what_is_made_of_it(kerncap: CommandLine, repro: Path) -> None:
     printed(kerncap, "diff-results", "diff", "a.json", "b.json")
 
 
+@pytest.mark.long
 def test_findings(kerncap: CommandLine) -> None:
     program = SAMPLES / "out_of_bounds" / "run.py"
     done = kerncap("sanitize", "--bounds", "view", "--json", "--", sys.executable, program)
@@ -98,6 +99,7 @@ def test_findings(kerncap: CommandLine) -> None:
     check("sanitize", done.document)
 
 
+@pytest.mark.long
 def test_doctor(kerncap: CommandLine) -> None:
     done = kerncap("doctor", "--json")
     assert done.status in (0, 4)

@@ -68,6 +68,10 @@ def test_what_a_later_launch_reads_again_may_be_needed(kerncap: CommandLine, mlp
     done = kerncap("verify", "--json", mlp, "--candidate", FUSED)
     assert (done.status, done.document["result"]) == (5, "undecided"), done.document
     assert "--intermediate 0.y --intermediate 1.c says that nothing does" in done.document["summary"]
+
+
+@pytest.mark.long
+def test_of_several_that_may_be_needed_one_is_named(kerncap: CommandLine, mlp: Path) -> None:
     only = kerncap("verify", "--json", mlp, "--candidate", FUSED, "--intermediate", "0.y").document
     assert only["result"] == "undecided" and "1.c is not known" in only["summary"], only
 
@@ -75,7 +79,11 @@ def test_what_a_later_launch_reads_again_may_be_needed(kerncap: CommandLine, mlp
 def test_two_launches_that_write_everything_pass_as_they_are(kerncap: CommandLine, mlp: Path) -> None:
     found = verified(kerncap, mlp, TWO)
     assert found["result"] == "pass" and "product, gated in place of launches 1" in found["notes"][0], found
-    # Launch 0 was not run: what it left is the application's, and its place is still judged.
+
+
+@pytest.mark.long
+def test_what_an_earlier_launch_left_is_judged(kerncap: CommandLine, mlp: Path) -> None:
+    """Launch 0 was not run: what it left is the application's, and its place is still judged."""
     spoiled = TWO.replace('"c": "1.c", "K"', '"c": "1.a", "K"')
     assert verified(kerncap, mlp, spoiled)["result"] == "fail"
 
@@ -116,17 +124,20 @@ def test_a_result_can_not_be_declared_away(kerncap: CommandLine, mlp: Path) -> N
         assert done.status == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 
+@pytest.mark.long
 def test_hostile_ones(kerncap: CommandLine, mlp: Path) -> None:
-    """Its Python sees no file of the reproducer and no result, and can't decide what is launched."""
+    """Its Python can't decide what is launched."""
     found = verified(kerncap, mlp, FUSED, *NEEDED_NO_MORE, "--hostile")
     assert found["result"] == "pass" and [s["name"] for s in found["stages"]][-1] == "determinism", found
-    text = FUSED.read_text()
-    reads = text + f"\nopen({str(mlp / 'manifest.json')!r}).read()\n"
+    # What it assigns when it runs is not what was read.
+    later = FUSED.read_text() + "\nglobals()['LAUNCHES'] = []\nmlp.run = lambda *a, **k: None\n"
+    assert verified(kerncap, mlp, later, *NEEDED_NO_MORE, "--hostile")["result"] == "fail"
+
+
+def test_a_hostile_one_sees_no_file_of_the_reproducer(kerncap: CommandLine, mlp: Path) -> None:
+    reads = FUSED.read_text() + f"\nopen({str(mlp / 'manifest.json')!r}).read()\n"
     failed = verified(kerncap, mlp, reads, *NEEDED_NO_MORE, "--hostile")
     assert failed["result"] == "fail" and "Permission denied" in failed["summary"], failed
-    # What it assigns when it runs is not what was read.
-    later = text + "\nglobals()['LAUNCHES'] = []\nmlp.run = lambda *a, **k: None\n"
-    assert verified(kerncap, mlp, later, *NEEDED_NO_MORE, "--hostile")["result"] == "fail"
 
 
 def test_what_a_launch_passes_has_to_be_there(kerncap: CommandLine, mlp: Path) -> None:
@@ -142,6 +153,7 @@ def test_what_a_launch_passes_has_to_be_there(kerncap: CommandLine, mlp: Path) -
     assert missing["result"] == "fail" and "it takes x, which the launch does not pass" in missing["summary"]
 
 
+@pytest.mark.long
 def test_memory_that_something_else_changes_in_between(kerncap: CommandLine) -> None:
     target = kerncap.target("""
         @triton.jit

@@ -77,6 +77,7 @@ def test_one_that_is_killed_says_so_and_nothing_waits(
             bench.trials([digest], {"BLOCK": 1024}, {})
 
 
+@pytest.mark.long
 def test_it_ends_with_whoever_started_it(reproducer: tuple[str, Path]) -> None:
     digest, path = reproducer
     text = (

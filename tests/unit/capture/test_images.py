@@ -220,7 +220,7 @@ def compile_with(folder: Path, *options: str) -> bytes:
 
 # nvcc packs with LZ4 for speed, with zstd for size.
 @pytest.mark.parametrize(
-    "mode", ["speed", "size", *(pytest.param(mode, marks=pytest.mark.long) for mode in ("none", "balance"))]
+    "mode", ["speed", *(pytest.param(mode, marks=pytest.mark.long) for mode in ("size", "none", "balance"))]
 )
 def test_fatbins_of_nvcc(nvcc: Path, mode: str) -> None:
     options = ["-fatbin", "-gencode", "arch=compute_90,code=sm_90", "-gencode", "arch=compute_80,code=sm_80"]

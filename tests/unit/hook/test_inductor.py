@@ -112,6 +112,7 @@ def check_launch(plain: Outcome, outcome: Outcome, ordinal: int) -> None:
     assert (counts["launches"], counts["captured"]) == (3, 1)
 
 
+@pytest.mark.long
 def test_a_listing_has_the_chosen_configuration_once_it_is_known(run: Run) -> None:
     pytest.importorskip("torch._inductor")
     outcome = run(SETUP + TUNED, environment={"TRITON_INTERPRET": "0"}, list_only=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from kerncap.format.records import RecordKind
-from tests.parameters import first_of
 
 from .conftest import ADD, HOOK, Run
 
@@ -33,7 +32,8 @@ def test_fork_counts_from_zero_in_its_own_folder(run: Run) -> None:
     assert parent.counts("__main__.add")["launches"] == 2 and child.counts("__main__.add")["launches"] == 1
 
 
-@first_of("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_multiprocessing_children_are_seen_to_their_end(run: Run, method: str) -> None:
     script = (
         ADD + "import multiprocessing\ndef work(k):\n    x = torch.ones(8) * k\n"
@@ -159,6 +159,7 @@ def test_the_targets_exception_is_the_same_object(run: Run) -> None:
     assert "can't be evaluated: Mine: theirs" in outcome.only.failures[0]
 
 
+@pytest.mark.long
 def test_status_and_output_pass_through(run: Run) -> None:
     outcome = run(
         ADD + CALL + "import sys\nprint('out'); print('err', file=sys.stderr); sys.exit(7)", fresh=True

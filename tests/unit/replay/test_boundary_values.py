@@ -104,7 +104,7 @@ def test_a_difference_where_two_are_equal_is_undecided_and_no_stored_result(tmp_
     launch = launch.tensor("out_ptr", np.full(30, 9, np.int8), (x == x.max()).astype(np.int8))
     path = launch.argument("n", 30).constexpr("BLOCK", 32).seal(tmp_path)
     first = candidate(tmp_path, LARGEST.replace("x == tl.max(x, 0)", "i == tl.argmax(x, 0)"))
-    verdict = verify(path, VerifyOptions(candidate=first)).verdict
+    verdict = verify(path, VerifyOptions(candidate=first, stages=("oracle",))).verdict
     assert verdict.answer is Answer.UNDECIDED
     assert "on boundary values of x_ptr: differs from the captured kernel: out_ptr: 1 of 30" in verdict.line
 

@@ -287,8 +287,8 @@ def test_host_memory_that_can_not_be_there_is_relocated(tmp_path: Path) -> None:
 def test_a_kernel_that_faults_now_and_then_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = native.add().seal(tmp_path)
     assert run(path).verdict.exact  # the write set is known from here on
-    monkeypatch.setenv("KERNCAP_RIG_FAULT_AT", "5000")
-    result = run(path, until_fail=20_000)
+    monkeypatch.setenv("KERNCAP_RIG_FAULT_AT", "500")
+    result = run(path, until_fail=2_000)
     assert not result.passed
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in result.verdict.line
     assert result.different is None

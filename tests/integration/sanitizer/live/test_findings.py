@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -78,6 +79,7 @@ def test_a_program_with_findings(tmp_path: Path) -> None:
     assert second.findings[0].contents and second.findings[0].place.lane == (3,)
 
 
+@pytest.mark.long
 def test_samples(tmp_path: Path) -> None:
     """One process for all of them, each as `python run.py` would run it."""
     result = run_script(

@@ -90,7 +90,7 @@ def failed_tests(finished: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 def test_a_finding_fails_its_test(tmp_path: Path) -> None:
-    finished = run(tmp_path, "--kerncap-sanitize", "-n", "1")  # in a worker too
+    finished = run(tmp_path, "--kerncap-sanitize")
     assert failed_tests(finished) == [
         "test_fails_on_its_own",
         "test_shift[64_0]",
@@ -132,7 +132,8 @@ def test_a_finding_that_a_log_has_fails_no_test(tmp_path: Path) -> None:
         [sys.executable, "-m", "kerncap", "sanitize", "--sarif", log, "--", *command],
         cwd=tmp_path, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, capture_output=True, check=False,
     )  # fmt: skip
-    finished = run(tmp_path, "--kerncap-sanitize", f"--kerncap-baseline={log}", "-k", "test_shift")
+    in_a_worker = ("-k", "test_shift", "-n", "1")
+    finished = run(tmp_path, "--kerncap-sanitize", f"--kerncap-baseline={log}", *in_a_worker)
     assert finished.returncode == 0 and "findings: 0, undecided: 0, known: 2" in finished.stdout, (
         finished.stdout
     )

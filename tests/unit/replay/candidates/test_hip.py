@@ -216,6 +216,7 @@ def test_line_tables_keep_the_original_paths(reproducer: Reproducer, project: Pa
     assert str(project / "src/two/gain.h") in table.files
 
 
+@pytest.mark.long
 def test_an_edit_that_the_compiler_does_not_read_is_no_candidate(
     project: Path, make: Make, hipcc: tools.Tool, tmp_path: Path
 ) -> None:

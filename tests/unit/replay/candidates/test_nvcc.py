@@ -178,12 +178,14 @@ class TestNvcc:
         assert built == tmp_path / "scale.cubin"
         assert kernels(built) == (SCALE[0],)
 
+    @pytest.mark.long
     def test_a_template_that_nothing_uses_is_instantiated(self, tmp_path: Path, make: Make) -> None:
         reproducer = make(project(tmp_path / "app"), *SCALE)
         unit = tmp_path / "alone.cu"
         unit.write_text(UNIT.format(header="factor.h").partition("void run")[0])
         assert SCALE[0] in kernels(candidates.build(reproducer, unit, ARCH, tmp_path / "made.cubin"))
 
+    @pytest.mark.long
     def test_a_unit_whose_options_nobody_wrote_down_may_hold_device_lambdas(
         self, tmp_path: Path, make: Make
     ) -> None:
@@ -225,6 +227,7 @@ class TestNvcc:
         assert "source/src/scale.cu(" in caught.value.detail
         assert "kerncap-build-" not in caught.value.detail
 
+    @pytest.mark.long
     def test_names_with_the_files_hash_come_back_as_captured(self, tmp_path: Path, make: Make) -> None:
         """The compiler makes the names of anonymous namespaces of the file's path."""
         app = tmp_path / "app"
