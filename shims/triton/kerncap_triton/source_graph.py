@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any, Dict, List, Tuple
 
 from .source_nodes import Chains, Node, Ref, Scan, Scopes, class_node, function_node
-from .source_text import chains, free_names, position
+from .source_text import chains, free_names, parts, position
 from .source_values import (
     import_of,
     is_library,
@@ -163,8 +163,9 @@ class Graph:
 
         ``scopes`` are (kind, dict) from the inside out; names of ``soft`` may stay unresolved (annotations).
         """
-        hanging = chains(tree)
-        for name in sorted(set(free_names(tree)) | set(soft), key=position(tree)):
+        nodes = parts(tree)
+        hanging = chains(nodes)
+        for name in sorted(free_names(tree, nodes) | set(soft), key=position(nodes)):
             for kind, scope in scopes:
                 if name in scope:
                     self.bind_one(node[kind], name, scope[name], hanging.get(name, ()), name in soft)

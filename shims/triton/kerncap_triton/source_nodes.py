@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Dict, Protocol, Set, Tuple
 
-from .source_text import chains, source_text
+from .source_text import chains, parts, source_text
 from .source_values import is_library, jit_kind, jit_options, raw_function
 
 Ref = Dict[str, Any]  # see docs/session.md
@@ -137,7 +137,7 @@ def _bind_defaults(
         same = isinstance(expression, ast.Name) and known and found.get(names[0], (0, given))[1] is value
         if same or (known and (fixed or late)):
             for name, (kind, held) in found.items():
-                graph.bind_one(node[kind], name, held, chains(expression).get(name, ()), False)
+                graph.bind_one(node[kind], name, held, chains(parts(expression)).get(name, ()), False)
         else:
             reference = graph.reference(value, argument.arg)
             if "opaque" in reference:

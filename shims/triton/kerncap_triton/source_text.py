@@ -121,37 +121,81 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
                 yield each
 
 
-def free_names(tree: ast.Module) -> list[str]:
-    """The global names that a module of this tree loads: Python's own scoping decides, nothing runs."""
-    found = {}
-    for code in _codes(compile(ast.fix_missing_locations(tree), "<names>", "exec", dont_inherit=True)):
-        instructions = list(dis.get_instructions(code))
-        stored = {each.argval for each in instructions if each.opname == "STORE_NAME"}
-        for each in instructions:
-            in_class = each.opname in ("LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS") and each.argval not in stored
-            if in_class or each.opname == "LOAD_GLOBAL":
-                found[each.argval] = True
-    return [name for name in found if not (name.startswith("__") and name.endswith("__"))]
-
-
-def chains(tree: ast.AST) -> dict[str, list[tuple[str, ...]]]:
-    """Root name -> the attribute chains that the text hangs on it, longest form."""
-    inner = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Attribute)}
-    found: dict[str, list[tuple[str, ...]]] = {}
-    for each in ast.walk(tree):
-        if isinstance(each, ast.Attribute) and id(each) not in inner:
-            path = []
-            while isinstance(each, ast.Attribute):
-                path.append(each.attr)
-                each = each.value
-            if isinstance(each, ast.Name):
-                found.setdefault(each.id, []).append(tuple(reversed(path)))
+def parts(tree: ast.AST) -> list[ast.AST]:
+    """All nodes of a tree, as `ast.walk` gives them, in less than half its time."""
+    found = [tree]
+    for node in found:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, ast.AST):
+                found.append(value)
+            elif isinstance(value, list):
+                found += [each for each in value if isinstance(each, ast.AST)]
     return found
 
 
-def position(tree: ast.AST) -> Callable[[str], tuple[Any, ...]]:
+def free_names(tree: ast.Module, nodes: list[ast.AST]) -> set[str]:
+    """The global names that a module of this tree loads: Python's own scoping decides, nothing runs.
+
+    ``nodes``: its `parts`.
+    """
+    names, others, has_class = set(), set(), False
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            others.add(node.attr)
+        elif isinstance(node, ast.alias):
+            others.update(node.name.split("."))
+        elif isinstance(node, ast.Global):
+            others.update(node.names)
+        elif isinstance(node, ast.ClassDef):
+            has_class = True
+    found = set()
+    for code in _codes(compile(tree, "<names>", "exec", dont_inherit=True)):
+        if code.co_flags & inspect.CO_OPTIMIZED and not has_class:
+            held = names.intersection(code.co_names)
+            # Of a function these are the globals, unless one is something else there, too.
+            if held.isdisjoint(others) and held.isdisjoint(
+                code.co_varnames + code.co_cellvars + code.co_freevars
+            ):
+                found |= held
+                continue
+        found |= _loaded(code)
+    return {name for name in found if not (name.startswith("__") and name.endswith("__"))}
+
+
+def _loaded(code: types.CodeType) -> set[str]:
+    """The global names that its instructions load."""
+    instructions = list(dis.get_instructions(code))
+    stored = {each.argval for each in instructions if each.opname == "STORE_NAME"}
+    found = {each.argval for each in instructions if each.opname == "LOAD_GLOBAL"}
+    by_name = [each for each in instructions if each.opname in ("LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")]
+    return found | {each.argval for each in by_name if each.argval not in stored}
+
+
+def chains(nodes: list[ast.AST]) -> dict[str, list[tuple[str, ...]]]:
+    """Root name -> the attribute chains that the text of a tree's `parts` hangs on it, longest form."""
+    attributes = [each for each in nodes if isinstance(each, ast.Attribute)]
+    inner = {id(each.value) for each in attributes}
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for each in attributes:
+        if id(each) in inner:
+            continue
+        path: list[str] = []
+        root: ast.expr = each
+        while isinstance(root, ast.Attribute):
+            path.append(root.attr)
+            root = root.value
+        if isinstance(root, ast.Name):
+            found.setdefault(root.id, []).append(tuple(reversed(path)))
+    return found
+
+
+def position(nodes: list[ast.AST]) -> Callable[[str], tuple[Any, ...]]:
+    """A key that sorts names by their first place in a tree's `parts`."""
     first: dict[str, tuple[int, int]] = {}
-    for each in ast.walk(tree):
+    for each in nodes:
         if isinstance(each, ast.Name):
             at = (each.lineno, each.col_offset)
             first[each.id] = min(first.get(each.id, at), at)
