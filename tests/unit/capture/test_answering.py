@@ -17,7 +17,8 @@ import pytest
 from kerncap.capture import answering
 
 OWNER = """
-    import os, sys, threading
+    import os, sys
+    import numpy  # as the command line does: it has threads of its own
     from pathlib import Path
     from kerncap.capture import answering
     answer = lambda question: {"pid": os.getpid(), "asked": question["ask"]}
@@ -85,3 +86,17 @@ def test_no_socket_no_process() -> None:
     words = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("None\n", "")
+
+
+def test_a_capture_of_the_command_line_has_one(tmp_path: Path) -> None:
+    told = """
+        import json, os
+        from pathlib import Path
+        print(json.loads(Path(os.environ["KERNCAP_SESSION"], "session.json").read_bytes())["questions"])
+    """
+    program = "import sys; from kerncap.__main__ import main; sys.exit(main())"
+    words = [sys.executable, "-c", program, "capture", "-k", "x", "-o", str(tmp_path / "out"), "--"]
+    words += [sys.executable, "-c", textwrap.dedent(told)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert Path(done.stdout.strip()).name == "questions", done
+    assert not (tmp_path / "out").exists()
