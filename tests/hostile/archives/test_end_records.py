@@ -58,12 +58,12 @@ def with_64(parts: Parts, **lies: int) -> bytes:
 
 
 def decoy(parts: Parts) -> bytes:
-    """The locator points at a small directory, and before it stands the record of 2,000,000 entries."""
+    """The locator points at a small directory, and before it stands the record of 1,000,000 entries."""
     files, directory = parts
-    crowd = (b"PK\1\2" + bytes(42)) * 2_000_000
+    crowd = (b"PK\1\2" + bytes(42)) * 1_000_000
     small = END64.pack(b"PK\6\6", 44, 45, 45, 0, 0, 7, 7, len(directory), len(files))
     at = len(files) + len(directory) + len(small)
-    large = END64.pack(b"PK\6\6", 44, 45, 45, 0, 0, 2_000_000, 2_000_000, len(crowd), at)
+    large = END64.pack(b"PK\6\6", 44, 45, 45, 0, 0, 1_000_000, 1_000_000, len(crowd), at)
     locator = LOCATOR.pack(b"PK\6\7", 0, len(files) + len(directory), 1)
     return files + directory + small + crowd + large + locator + end(directory, len(files), 7)
 
@@ -81,8 +81,8 @@ def two_ends(parts: Parts) -> bytes:
 
 
 ATTACKS: dict[str, tuple[Callable[[Parts], bytes], str]] = {
-    "a decoy with 2,000,000 behind it": (decoy, "its 64-bit end record is elsewhere|more than|entries"),
-    "2,000,000 entries": (lambda p: crowd(p, 65_535, 2_000_000), "directory of|more than it says"),
+    "a decoy with 1,000,000 behind it": (decoy, "its 64-bit end record is elsewhere|more than|entries"),
+    "1,000,000 entries": (lambda p: crowd(p, 65_535, 1_000_000), "directory of|more than it says"),
     "more entries than it says": (lambda p: crowd(p, 3, 60_000), "more than it says"),
     "fewer entries than it says": (lambda p: crowd(p, 60_000, 3), "fewer entries than it says"),
     "70,000 entries of 64 bits": (lambda p: with_64(p, count=70_000), "70000 entries|two end records differ"),

@@ -199,6 +199,7 @@ def test_a_relative_pythonpath(
     assert (marks.left(), found) == ([], status), said
 
 
+@pytest.mark.long
 def test_the_users_own_pythonpath_is_kept(
     script: Path, reproducers: list[str], tmp_path: Path, marks: Marks
 ) -> None:

@@ -109,7 +109,7 @@ def cases(*few: tuple[str, int]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("name", "kib"), params)
 
 
-@cases(("cuda", 132), ("hip", 40))
+@cases(("cuda", 132))
 def test_a_disk_of_this_size(
     request: pytest.FixtureRequest,
     plain_of: Callable[..., Ended],

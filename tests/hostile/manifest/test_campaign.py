@@ -36,7 +36,7 @@ def held(folder: Path, values: int, first: int, parts: int) -> None:
 
 
 def test_a_few_of_them(tmp_path: Path) -> None:
-    held(tmp_path, 8, 0, 300)
+    held(tmp_path, 4, 0, 300)
 
 
 @pytest.mark.long

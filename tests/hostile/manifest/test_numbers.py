@@ -48,7 +48,7 @@ ATTACKS = {
     # a view's shape
     "64 dimensions": (view(shape=[1] * 64, strides=[1] * 64), "length <= 25"),
     "26 dimensions": (view(shape=[1] * 26, strides=[1] * 26), "length <= 25"),
-    "a million dimensions": (view(shape=[1] * 10**6, strides=[1] * 10**6), "length <= 25"),
+    "a hundred thousand dimensions": (view(shape=[1] * 10**5, strides=[1] * 10**5), "length <= 25"),
     "2^96 elements": (view(shape=[BIG, BIG], strides=[0, 0]), r"2\^63 bytes or more"),
     "2^63 elements": (view(shape=[2**15, BIG], strides=[0, 0], itemsize=1), r"2\^63 bytes or more"),
     "2^61 elements of 4 bytes": (view(shape=[2**13, BIG], strides=[0, 0]), r"2\^63 bytes or more"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.cuda.conftest import Bench, Captured
+from tests.parameters import first_of
 
 
 def bases(captured: Captured) -> list[int]:
@@ -19,9 +20,7 @@ def test_every_address_is_honoured(bench: Bench) -> None:
         assert document["result"] == "pass" and "relocated" not in str(document["reasons"])
 
 
-@pytest.mark.parametrize(
-    "case", [("values", "in_place", "scale_in_place"), ("pointers", "list", "sum_of_list")]
-)
+@first_of("case", [("values", "in_place", "scale_in_place"), ("pointers", "list", "sum_of_list")])
 def test_a_taken_address(bench: Bench, case: tuple[str, str, str]) -> None:
     program, name, kernel = case
     captured = bench.capture("-k", kernel, client=(program, name))

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.integration.cuda.conftest import Bench
 
 DEADLINE_S = 300
@@ -23,6 +25,7 @@ def wait_for(path: Path, pattern: str) -> Path:
     raise AssertionError(f"no {pattern} in {path}")
 
 
+@pytest.mark.long
 def test_armed_twice_while_it_runs(bench: Bench) -> None:
     folder = bench.kerncap.folder
     end = folder / "end"

@@ -21,6 +21,7 @@ def test_on_fault_without_a_fault(bench: Bench) -> None:
     assert captured.done.status == 1 and "fault" in captured.reason
 
 
+@pytest.mark.long
 def test_on_fault_takes_a_hang(bench: Bench) -> None:
     client = bench.rig.client("failures")
     done = bench(

@@ -67,6 +67,7 @@ def test_all_passes_keep_the_function(kerncap: CommandLine, repro: Path) -> None
     )
 
 
+@pytest.mark.long
 def test_a_pipelined_loop(tmp_path: Path) -> None:
     with Reproducer.open(captured(tmp_path, PIPELINED, 64)) as reproducer:
         compiled = compile_stages(reproducer, TARGET, reproducer.source_text() or "", None)

@@ -71,6 +71,7 @@ def test_zeros_of_an_arena(bench: Bench) -> None:
     assert done.status == 1 and "memory was changed that the application left zero" in done.stdout
 
 
+@pytest.mark.long
 def test_pointers_in_memory(bench: Bench) -> None:
     done = bench.rig.run(project(bench, "sum_of_rows", "pointers", "rows"))
     assert done.status == 0 and done.result_line.startswith("Result: PASS"), done.stdout + done.stderr

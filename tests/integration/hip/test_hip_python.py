@@ -53,6 +53,7 @@ def test_hiprtc_compiles_where_no_hipcc_is(shared_bench: Bench, reproducer: Path
     assert said.startswith("HIPRTC of hip-python ") and "axpy.hip:7:" in said and "comgr" not in said
 
 
+@pytest.mark.long
 def test_the_verdict_follows_an_edit(shared_bench: Bench, reproducer: Path, tmp_path: Path) -> None:
     shutil.copytree(reproducer / "source", tmp_path / "mine")
     assert shared_bench.judge(reproducer, "--candidate", SAMPLE / "wrong.hip")["result"] == "fail"

@@ -51,6 +51,7 @@ def kernels_of_profiler(stderr: str) -> int:
     return int(line.split()[1])
 
 
+@pytest.mark.long
 def test_with_no_other_tool_the_old_entry_is_called(bench: Bench, programs: Programs) -> None:
     captured = bench.capture("-k", "in_graph", program=(programs("launches"),))
     assert not list(captured.folder.glob("**/rocprofiler-*"))
@@ -74,6 +75,7 @@ def test_a_queue_that_cannot_be_shared_is_ours(
     bench.capture("-k", "in_graph", program=(programs("launches"),), extra=extra)
 
 
+@pytest.mark.long
 def test_doctor_says_which_entry_and_why(
     bench: Bench, programs: Programs, with_profiler: dict[str, str]
 ) -> None:

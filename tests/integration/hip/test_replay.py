@@ -318,6 +318,7 @@ def test_a_fault_is_named_with_its_address(code: bytes, folder: Path) -> None:
     assert "GPU memory fault at 0x7e7000001000" in result.verdict.summary
 
 
+@pytest.mark.long
 def test_a_hang_is_a_timeout(code: bytes, folder: Path) -> None:
     made = launch("until_released", code, block=(1, 1, 1))
     made.array(np.zeros(1, dtype=np.int32)).array(np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.int32))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from kerncap.format import schema
 from tests.integration.report.conftest import OpenPage
@@ -77,6 +78,7 @@ def test_no_policy_hole(tmp_path: Path, page_of: PageOf, show: OpenPage) -> None
     opened.asked.clear()
 
 
+@pytest.mark.long
 def test_huge_counts_cost_nothing(tmp_path: Path, page_of: PageOf, show: OpenPage) -> None:
     one = np.ones(16, np.float32)
     tensors = [

@@ -180,6 +180,7 @@ def test_the_sanitizer_is_asked_where_nothing_runs(page_of: PageOf, show: OpenPa
     assert "not run" not in opened.text(".badges")
 
 
+@pytest.mark.long
 def test_a_fault(tmp_path: Path, page_of: PageOf, show: OpenPage) -> None:
     oracle = schema.Oracle(kind="fault", error="CUDA error 700: an illegal memory access was encountered")
     folder = write(tmp_path, Made([Tensor("x", ramp(4, 4))], manifest={"oracle": oracle}))

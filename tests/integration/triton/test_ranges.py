@@ -267,6 +267,7 @@ def test_options_that_contradict_each_other(kerncap: CommandLine) -> None:
         assert done.status == 2 and len(done.stderr.splitlines()) == 1, (options, done.stderr)
 
 
+@pytest.mark.long
 def test_positions_that_are_not_reached(kerncap: CommandLine) -> None:
     done = kerncap("capture", "--launches", "90:99", "--no-self-check", "--", sys.executable, MLP / "run.py")
     assert done.status == 1 and "nothing captured" in done.stderr, done.stderr

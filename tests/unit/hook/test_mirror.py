@@ -117,6 +117,7 @@ def test_blocks_are_offered_where_the_hook_runs_anyway(
     assert ctypes.CDLL(str(library)).fake_offered() == len(TRIPLES)
 
 
+@pytest.mark.long
 def test_it_starts_with_cuda_and_not_before(run: Run, library: Path) -> None:
     script = (
         "import sys, threading, ctypes, os\n"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.parameters import first_of
-
 from .conftest import ADD, Run
 
 CALL = "x = torch.ones(8)\nadd[(1,)](x, x, x, 8, BLOCK=8)\n"
@@ -14,7 +12,8 @@ USE = "for file in files: print('mine', file=file, flush=True)\n"
 CHECK = "print({open(f'mine{k}').read() for k in range(12)})"
 
 
-@first_of("daemon", [False, True])
+@pytest.mark.long
+@pytest.mark.parametrize("daemon", [False, True])
 def test_closed_descriptors_are_never_mistaken_for_ours(run: Run, daemon: bool) -> None:
     fork = "pid = os.fork()\nif pid: os.waitpid(pid, 0); os._exit(0)\n" if daemon else ""
     script = ADD + CALL + CLOSE_ALL + fork + USE + CALL + CALL + CHECK

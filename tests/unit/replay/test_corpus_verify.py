@@ -61,6 +61,7 @@ def test_a_folder_stands_for_all_below_it(tmp_path: Path, capsys: pytest.Capture
     assert run(capsys, tmp_path / "empty")[0] == 2
 
 
+@pytest.mark.long
 def test_the_document_has_those_of_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good, broken = native.add().seal(tmp_path / "a"), damaged(tmp_path / "b")
     status, lines = run(capsys, "--json", good, broken)

@@ -83,7 +83,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(OPERATIONS)
 def test_states_are_what_plain_arrays_are(
     memory: Any, tmp_path_factory: pytest.TempPathFactory, operations: list[Any]

@@ -12,6 +12,7 @@ import pytest
 
 from kerncap import child
 from kerncap.cli.resident import client
+from tests.parameters import first_of
 
 from . import native
 
@@ -67,7 +68,7 @@ def test_a_native_verify_loads_what_it_needs(tmp_path: Path) -> None:
     assert not unwanted(found, OTHERS)
 
 
-@pytest.mark.parametrize("verb", ["verify", "replay"])
+@first_of("verb", ["verify", "replay"])
 def test_the_process_that_forks_workers_starts_before_the_rest_is_loaded(tmp_path: Path, verb: str) -> None:
     [before] = said(STARTS, verb, native.add().seal(tmp_path))
     assert not unwanted(set(before), ("click", "numpy", "msgspec", "kerncap.api", "kerncap.format"))

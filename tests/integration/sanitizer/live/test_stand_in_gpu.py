@@ -136,6 +136,7 @@ def test_what_answered_is_said_once(ran: _Ran) -> None:
     assert "one NVIDIA H100 80GB HBM3 (cuda:90)" in note and 'CUDA_VISIBLE_DEVICES=""' in note
 
 
+@pytest.mark.long
 def test_the_answers_are_those_of_the_target(tmp_path: Path) -> None:
     program = """
 assert "MI300X" in torch.cuda.get_device_name() and torch.version.hip

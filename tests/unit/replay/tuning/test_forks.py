@@ -28,6 +28,7 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@pytest.mark.long
 def test_workers_are_forks_and_one_that_died_is_forked_again(tmp_path: Path) -> None:
     paths = {name: add(64, 64).seal(tmp_path / name) for name in ("one", "other")}
     pool = Pool(lasting=True)

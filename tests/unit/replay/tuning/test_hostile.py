@@ -12,6 +12,7 @@ from kerncap.answer import Answer
 from kerncap.api.tune import TuneOptions, tune
 from kerncap.api.tune.tune_result import TuneResult
 from kerncap.replay.worker.torch_backend import confine
+from tests.parameters import first_of
 from tests.unit.replay import build
 
 pytest.importorskip("torch")
@@ -51,7 +52,7 @@ def tuned(folder: Path, marker: Path, block: int, hostile: bool) -> TuneResult:
 
 
 @pytest.mark.skipif(bool(confine.missing()), reason="this Linux lacks what confines")
-@pytest.mark.parametrize("block", [256, 512, pytest.param(128, marks=pytest.mark.long)])
+@first_of("block", [256, 512, 128])
 def test_a_hostile_source_is_confined_and_its_finalists_are_judged(tmp_path: Path, block: int) -> None:
     marker = tmp_path / "marks" / "ran"
     marker.parent.mkdir()

@@ -33,7 +33,10 @@ extern "C" __global__ void second(int *x) {
 """
 
 
-@pytest.fixture(scope="module", params=["-gdwarf-4", "-gdwarf-5", "-gz"])
+@pytest.fixture(
+    scope="module",
+    params=["-gdwarf-5", *(pytest.param(option, marks=pytest.mark.long) for option in ("-gdwarf-4", "-gz"))],
+)
 def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
     hipcc = tools.hipcc()
     if isinstance(hipcc, str):
