@@ -13,8 +13,8 @@ from kerncap.api.range_order import order_of, stream_names
 from kerncap.errors import KerncapError
 from kerncap.format import LaunchOfRange, LaunchRange
 from kerncap.replay.byte_effects import Measured, load
+from kerncap.replay.ranges.memory_history import Change, Timeline, by_region, different
 from kerncap.replay.ranges.shared_memory import SharedMemory, placed, share
-from kerncap.replay.ranges.timeline import Change, Timeline, by_region, different
 from kerncap.replay.units import extent
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits

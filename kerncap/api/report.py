@@ -23,7 +23,7 @@ from kerncap.regular_file import read_regular
 from kerncap.report import markdown
 from kerncap.report.html import Material, range_page, render
 from kerncap.report.html.results import checked, told
-from kerncap.report.html.trace import condensed
+from kerncap.report.html.timeline_lanes import condensed
 from kerncap.whole_files import write
 
 MAX_RESULT_BYTES = 64 << 20

@@ -9,8 +9,8 @@ from kerncap.answer import Answer
 from kerncap.format import LaunchOfRange
 from kerncap.replay.byte_effects import SEED_A, Measured
 from kerncap.replay.engine import ORIGINAL, Engine
+from kerncap.replay.ranges.memory_history import Change, Timeline, by_region, different
 from kerncap.replay.ranges.shared_memory import placed
-from kerncap.replay.ranges.timeline import Change, Timeline, by_region, different
 from kerncap.replay.ranges.whole import WholeRange
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import extent

@@ -22,7 +22,7 @@ from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.shared.needed import needed, unmodelled
 from kerncap.sanitizer.shared.operations import ACTIONS
 from kerncap.sanitizer.shared.path import Path
-from kerncap.sanitizer.shared.run import Diverged, Programs, Report, Stopped, Violation
+from kerncap.sanitizer.shared.program_run import Diverged, Programs, Report, Stopped, Violation
 from kerncap.sanitizer.ttir.ir import Module, Operation, walk
 
 MAX_STEPS = 1_000_000  # operations that are followed, of all paths together

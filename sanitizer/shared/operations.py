@@ -5,9 +5,9 @@ Source: Triton's TritonGPUOps.td and TritonNvidiaGPUOps.td; PTX ISA.
 
 from __future__ import annotations
 
-from kerncap.sanitizer.shared.machine import Access, Barrier, Thread, Wait
+from kerncap.sanitizer.shared.in_flight import Access, Barrier, Thread, Wait
 from kerncap.sanitizer.shared.needed import FENCES, HARMLESS
-from kerncap.sanitizer.shared.run import Action, Env, Run, Stopped, view_of_allocation
+from kerncap.sanitizer.shared.program_run import Action, Env, Run, Stopped, view_of_allocation
 from kerncap.sanitizer.shared.scalars import Unknown
 from kerncap.sanitizer.shared.views import View, memory_type
 from kerncap.sanitizer.ttir.ir import IntType, Operation, TensorType, Value

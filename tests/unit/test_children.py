@@ -52,7 +52,7 @@ ALLOWED = {
     ("replay/worker/torch_backend/isolation.py", "os.fork"): "it starts no program",
     ("replay/worker/torch_backend/apart.py", "os.fork"): "it starts no program",
     ("replay/worker/torch_backend/compile_ahead.py", "os.fork"): "it starts no program",
-    ("replay/worker/torch_backend/launchers/stages.py", "os.fork"): "it starts no program",
+    ("replay/worker/torch_backend/launchers/later_stages.py", "os.fork"): "it starts no program",
     ("replay/worker/torch_backend/confine.py", "runpy.run_path"): "our own script by its path, confined",
     ("replay/worker/torch_backend/confine.py", "os.execv"): "a compiler, by the path that its parent gave",
 }  # fmt: skip

@@ -15,8 +15,8 @@ from kerncap.regular_file import read_regular_text
 from kerncap.replay import worker_process
 from kerncap.replay.worker_process import Program
 from kerncap.sanitizer.all_sizes.captured import captured_grid, check_contents, described, numbers_of
-from kerncap.sanitizer.all_sizes.engine import CHECKS, sanitize_all_sizes
 from kerncap.sanitizer.all_sizes.launches import all_sizes
+from kerncap.sanitizer.all_sizes.sizes_engine import CHECKS, sanitize_all_sizes
 from kerncap.sanitizer.all_sizes.specialised import Compiled, Kind, classes_of, without_promises
 from kerncap.sanitizer.all_sizes.statement import Statement, parse, split
 from kerncap.sanitizer.analysis import Options

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from kerncap.answer import Answer
 from kerncap.errors import UsageError
 from kerncap.report.html.material import Document, plain
-from kerncap.report.html.trace import Trace
+from kerncap.report.html.timeline_lanes import Trace
 
 Many = Meta(max_length=200_000)
 Texts = Annotated[tuple[str, ...], Many]

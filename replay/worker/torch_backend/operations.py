@@ -182,13 +182,13 @@ class TorchBackend(StateOperations[States], Judging, Timed):
 
     def _launcher(self, path: Path, job: Job, values: PlacedValues, folder: Path) -> Any:
         if path.suffix != ".py":
-            from .launchers import binary, stages
+            from .launchers import binary, later_stages
 
             captured = metadata(job, path.name)
             if str(path) == str(self.folder / job["code"].get("cubin", "")):
                 return binary.Binary(path, job, values)
             major, minor = torch.cuda.get_device_capability(job["device"])
-            made = stages.make(path, captured, 10 * major + minor, folder)
+            made = later_stages.make(path, captured, 10 * major + minor, folder)
             return binary.Binary(path, job, values, made)
         from .launchers.triton_jit import TritonJit  # the binary engine's too, with source beside the image
 
@@ -197,10 +197,10 @@ class TorchBackend(StateOperations[States], Judging, Timed):
     @staticmethod
     def _of_image(path: Path, job: Job, values: PlacedValues, said: Cubin) -> Any:
         """A candidate that another process compiled: of its Python nothing comes here."""
-        from .launchers import binary, stages
+        from .launchers import binary, later_stages
 
         image = path.read_bytes()
-        made = stages.Made(image, said.metadata, {"cubin": image})
+        made = later_stages.Made(image, said.metadata, {"cubin": image})
         return binary.Binary(path, with_signature(job, said.signature), values, made)
 
     def launch(self, which: str, limit_s: float) -> Ended:

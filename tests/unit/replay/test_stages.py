@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kerncap.replay.worker.common.failures import KernelError, Refused
-from kerncap.replay.worker.torch_backend.launchers import stages
+from kerncap.replay.worker.torch_backend.launchers import later_stages
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")
@@ -55,7 +55,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, d
             constexprs={"BLOCK": 128},
         )  # fmt: skip
         kernel = triton.compile(source, target=GPUTarget("cuda", _ARCH, 32), options={"num_warps": 2})
-        for stage in stages.STAGES:
+        for stage in later_stages.STAGES:
             data = kernel.asm[stage]
             (folder / f"scale.{stage}").write_bytes(data if isinstance(data, bytes) else data.encode())
         yield folder, {**kernel.metadata._asdict(), "target": None}
@@ -79,17 +79,17 @@ def test_each_stage_becomes_an_image(
     compiled: tuple[Path, dict[str, Any]], tmp_path: Path, stage: str
 ) -> None:
     folder, metadata = compiled
-    made = stages.make(edited(folder, tmp_path, stage), metadata, _ARCH, tmp_path / "work")
+    made = later_stages.make(edited(folder, tmp_path, stage), metadata, _ARCH, tmp_path / "work")
     assert made.image.startswith(b"\x7fELF")
     assert (made.metadata["name"], made.metadata["num_warps"]) == ("scale", 2)
-    expected = stages.STAGES[stages.STAGES.index(stage) :]
-    assert [name for name in stages.STAGES if name in made.stages] == list(expected)
+    expected = later_stages.STAGES[later_stages.STAGES.index(stage) :]
+    assert [name for name in later_stages.STAGES if name in made.stages] == list(expected)
 
 
 def test_an_edit_of_the_ir_reaches_the_image(compiled: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     folder, metadata = compiled
     path = edited(folder, tmp_path, "ttgir", "2.000000e+00", "3.000000e+00")
-    made = stages.make(path, metadata, _ARCH, tmp_path / "work")
+    made = later_stages.make(path, metadata, _ARCH, tmp_path / "work")
     three, two = "0f40400000", "0f40000000"  # as PTX has them
     assert three in made.stages["ptx"].lower() and two not in made.stages["ptx"].lower()
 
@@ -109,7 +109,7 @@ def test_what_does_not_compile_says_where(
     folder, metadata = compiled
     path = edited(folder, tmp_path, stage, *change)
     with pytest.raises(KernelError, match=rf"scale\.{stage} does not compile: ") as caught:
-        stages.make(path, metadata, _ARCH, tmp_path / "work")
+        later_stages.make(path, metadata, _ARCH, tmp_path / "work")
     lines = path.read_text().split("\n")
     assert caught.value.place is not None and caught.value.place.line, caught.value.detail
     assert line_of in lines[caught.value.place.line - 1], (str(caught.value), caught.value.place)
@@ -121,11 +121,11 @@ def test_what_is_no_kernel_of_that_launch_is_refused(
     folder, metadata = compiled
     path = edited(folder, tmp_path, "ptx", "scale", "other")
     with pytest.raises(Refused, match=r"no \.entry scale; it has other"):
-        stages.make(path, metadata, _ARCH, tmp_path / "work")
+        later_stages.make(path, metadata, _ARCH, tmp_path / "work")
     path = edited(folder, tmp_path, "ptx")
     with pytest.raises(Refused, match="made for 64 threads per block, the launch has 128"):
-        stages.make(path, {**metadata, "num_warps": 4}, _ARCH, tmp_path / "work")
+        later_stages.make(path, {**metadata, "num_warps": 4}, _ARCH, tmp_path / "work")
     path = tmp_path / "text.cubin"
     path.write_text("not an image")
     with pytest.raises(Refused, match="is not a cubin"):
-        stages.make(path, metadata, _ARCH, tmp_path / "work")
+        later_stages.make(path, metadata, _ARCH, tmp_path / "work")

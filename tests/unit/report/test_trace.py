@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kerncap.report.html.trace import LEFT, MAX_LANES, RIGHT, Trace, condensed
+from kerncap.report.html.timeline_lanes import LEFT, MAX_LANES, RIGHT, Trace, condensed
 
 
 def made(*slices: tuple[int, str, float, float]) -> Trace:

@@ -16,7 +16,7 @@ from ...job import Job
 from ...protocol import Compiled, three
 from ...triton_launch.parameters import ALIGNMENT, Parameters, ctas, metadata, warps
 from ..placed_values import PlacedValues
-from .stages import STAGES, Made, write_stages
+from .later_stages import STAGES, Made, write_stages
 
 NAME = "binary"
 

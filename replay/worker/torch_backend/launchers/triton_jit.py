@@ -16,8 +16,8 @@ from ...job import Job
 from ...protocol import Compiled
 from ..placed_values import PlacedValues
 from . import places
+from .later_stages import write_stages
 from .source_and_arguments import SourceKernel
-from .stages import write_stages
 
 NAME = "jit"
 

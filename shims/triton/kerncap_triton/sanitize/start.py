@@ -99,9 +99,9 @@ def _driver(module: Any) -> None:
 
 
 def _compiled(module: Any) -> None:
-    from . import compiled
+    from . import compiled_launches
 
-    compiled.patch(module.CompiledKernel)
+    compiled_launches.patch(module.CompiledKernel)
 
 
 def _inductor(module: Any) -> None:

@@ -9,8 +9,8 @@ import pytest
 import triton
 import triton.language as tl
 
-from kerncap.sanitizer.all_sizes.engine import sanitize_all_sizes
 from kerncap.sanitizer.all_sizes.launches import all_sizes
+from kerncap.sanitizer.all_sizes.sizes_engine import sanitize_all_sizes
 from kerncap.sanitizer.all_sizes.statement import parse
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport, Proved, Unproven, Violated

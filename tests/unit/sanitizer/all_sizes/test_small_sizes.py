@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kerncap.sanitizer.all_sizes.engine import CHECKS, sanitize_all_sizes
 from kerncap.sanitizer.all_sizes.launches import AllSizes, all_sizes
+from kerncap.sanitizer.all_sizes.sizes_engine import CHECKS, sanitize_all_sizes
 from kerncap.sanitizer.all_sizes.statement import parse
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.engine import sanitize

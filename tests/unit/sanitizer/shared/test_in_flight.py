@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kerncap.sanitizer.shared.machine import Barrier, Thread
+from kerncap.sanitizer.shared.in_flight import Barrier, Thread
 from kerncap.sanitizer.shared.scalars import computed
 from kerncap.sanitizer.shared.views import Box, inside, memory_type, outside, overlap
 from kerncap.sanitizer.ttir.ir import IntType, OpaqueType, Operation, Value

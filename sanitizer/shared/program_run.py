@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.shared.machine import Access, Barrier, Buffer, Thread, Wait
+from kerncap.sanitizer.shared.in_flight import Access, Barrier, Buffer, Thread, Wait
 from kerncap.sanitizer.shared.needed import Needed
 from kerncap.sanitizer.shared.scalars import Unknown
 from kerncap.sanitizer.shared.views import Allocation, View, memory_type, outside
