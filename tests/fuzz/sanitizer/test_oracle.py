@@ -103,7 +103,16 @@ def test_what_gave_no_value_is_told_by_line_and_operation() -> None:
     assert verdict("w = o << (p + 31)\ntl.store(y + (w & 7), 1.0)").failed == {(5, "shl")}
 
 
-@pytest.mark.parametrize("text, key", [("o * 1000000000", "overflow"), ("(o * 1000000000) & 7", None)])
+@pytest.mark.parametrize(
+    "text, key",
+    [
+        ("o * 1000000000", "overflow"),
+        ("(o * 1000000000) & 7", None),
+        ("(o - 2).to(tl.uint32).to(tl.int32)", None),  # the same bits
+        ("(o - 2).to(tl.uint32).to(tl.int16)", None),
+        ("(o + 40000).to(tl.uint32).to(tl.int16)", "overflow"),
+    ],
+)
 def test_wrap_around_counts_where_it_makes_the_address(text: str, key: str | None) -> None:
     body = f"w = {text}\ntl.store(y + o, tl.load(x + w, mask=o < 4, other=0))"
     found = {one[0] for one in verdict(body).must}

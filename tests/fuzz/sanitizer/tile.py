@@ -139,6 +139,8 @@ class Value:
         if self.kind == "i1":
             source = np.asarray(source).astype(np.int64)
             return Value(source, kind, None, self.undefined, self.wrapped)
+        if self.kind[0] == "u" and BITS[kind] <= BITS[self.kind]:  # TTIR does not know that it was unsigned
+            source = bounded(source, None, f"i{BITS[self.kind]}", False, False).data
         return bounded(source, self.exact, kind, self.undefined, self.wrapped)
 
     # --- arithmetic --------------------------------------------------------------------------------
