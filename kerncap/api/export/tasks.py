@@ -130,7 +130,7 @@ def write_pygpubench(reproducer: Reproducer, folder: Path) -> tuple[str, ...]:
     for one in launch.inputs:
         _write(folder / f"data/{one.name}.bin", launch.before(one))
     _write(folder / "data/expected.bin", launch.after(output))
-    return (*notes_on(reproducer), "the inputs are the captured ones, whatever the seed")
+    return (*notes_on(reproducer), "the inputs are the captured ones, for every seed")
 
 
 _SUBMISSION = '''
