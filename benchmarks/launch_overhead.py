@@ -143,10 +143,7 @@ def measure(program: Program, sets: int, launches: int, batches: int, env: dict[
         target.write_text("\n".join(textwrap.dedent(part) for part in (SETUP, program.text, LOOP)))
         plain = [sys.executable, str(target), str(launches)]
         capture = [*KERNCAP, "capture", "--keep-session", "-o", folder]
-        ways = {
-            "plain": plain,
-            "armed, unmatched": [*capture, "-k", "no_such_kernel", "--", *plain],
-        }
+        ways = {"plain": plain, "armed, unmatched": [*capture, "-k", "no_such_kernel", "--", *plain]}
         if program.kernel:
             other = ["-k", program.kernel, "--launch", "1000000000"]
             ways["matched, other ordinal"] = [*capture, *other, "--", *plain]

@@ -38,11 +38,7 @@ def cold(folder: Path, command: list[str]) -> tuple[dict[str, Any], float]:
 def run(command: list[str], cache: str) -> tuple[dict[str, Any], float]:
     start = time.perf_counter()
     done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "TRITON_CACHE_DIR": cache},
+        command, capture_output=True, text=True, check=False, env={**os.environ, "TRITON_CACHE_DIR": cache}
     )
     seconds = time.perf_counter() - start
     if done.returncode:

@@ -33,11 +33,7 @@ _WORST_FIRST = (
     ExitStatus.NO, ExitStatus.INTERNAL, ExitStatus.MALFORMED, ExitStatus.USAGE, ExitStatus.MISSING,
     ExitStatus.UNDECIDED, ExitStatus.YES,
 )  # fmt: skip
-_OF = {
-    Answer.YES: ExitStatus.YES,
-    Answer.NO: ExitStatus.NO,
-    Answer.UNDECIDED: ExitStatus.UNDECIDED,
-}
+_OF = {Answer.YES: ExitStatus.YES, Answer.NO: ExitStatus.NO, Answer.UNDECIDED: ExitStatus.UNDECIDED}
 
 
 def worst(statuses: Iterable[int]) -> int:

@@ -20,13 +20,7 @@ from kerncap.replay.side_inputs import SideInputs, of_reproducer
 from kerncap.replay.staging import Job, stage
 from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
 from kerncap.replay.worker.protocol import Backend, Image, Opened
-from kerncap.replay.worker_process import (
-    Shared,
-    WorkerDied,
-    WorkerKilled,
-    WorkerTimeout,
-    program,
-)
+from kerncap.replay.worker_process import Shared, WorkerDied, WorkerKilled, WorkerTimeout, program
 from kerncap.replay.worker_times import GRACE_S, WorkerTimes
 
 __all__ = ["CANDIDATE", "CAPTURED", "ORIGINAL", "REBUILT", "Engine"]

@@ -115,10 +115,7 @@ def stray_notes(manifest: Manifest, measured: Measured) -> list[str]:
 
 
 def judge(
-    engine: Engine,
-    measured: Measured,
-    which: str = ORIGINAL,
-    tolerance: Tolerance = BY_DTYPE,
+    engine: Engine, measured: Measured, which: str = ORIGINAL, tolerance: Tolerance = BY_DTYPE
 ) -> Verdict:
     """Replay ``which`` once under poison and compare all of memory with the oracle."""
     ended = run_poisoned(engine, measured, which, SEED_A)

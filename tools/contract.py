@@ -348,10 +348,7 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 def main() -> int:
     contract = Contract.read()
-    wanted = {
-        MIRROR: python_module(contract),
-        PAGE: page(contract, PAGE.read_text(encoding="utf-8")),
-    }
+    wanted = {MIRROR: python_module(contract), PAGE: page(contract, PAGE.read_text(encoding="utf-8"))}
     stale = [
         path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text
     ]

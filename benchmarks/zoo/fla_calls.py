@@ -172,15 +172,7 @@ def chunk_kda(TD: tuple[int, int], **options: Any) -> Any:
     t, d = TD
     q, k, v = qkv(t, d)
     gate = decay(1, t, 2, d)
-    return chunk_kda(
-        unit(q),
-        unit(k),
-        v,
-        gate,
-        beta(1, t, 2),
-        output_final_state=True,
-        **options,
-    )
+    return chunk_kda(unit(q), unit(k), v, gate, beta(1, t, 2), output_final_state=True, **options)
 
 
 @call(LENS=PACKED)
@@ -415,15 +407,7 @@ def chunk_mesa_net(T: int, D: int) -> Any:
     q, k, _ = qkv(T, D)
     v = leaf(1, T, 2, D, dtype=BF16)
     lamb = constant(2, D).sigmoid().add(0.25).requires_grad_()
-    return chunk_mesa_net(
-        unit(q),
-        unit(k),
-        v,
-        decay(1, T, 2),
-        beta(1, T, 2),
-        lamb,
-        max_CG_iteration=2,
-    )
+    return chunk_mesa_net(unit(q), unit(k), v, decay(1, T, 2), beta(1, T, 2), lamb, max_CG_iteration=2)
 
 
 @call(T=(1, 17, 65), D=(60,))

@@ -101,11 +101,7 @@ def rope_of_one(BT: Any, H: int, D: int) -> Any:
 
 
 @call(
-    BT=((1, 1), (2, 1), (2, 17)),
-    H=((6, 2), (3, 1)),
-    D=(16, 64),
-    INDICES=(False, True),
-    X=("dense", "fused"),
+    BT=((1, 1), (2, 1), (2, 17)), H=((6, 2), (3, 1)), D=(16, 64), INDICES=(False, True), X=("dense", "fused")
 )
 def qk_norm_rope(BT: Any, H: Any, D: int, INDICES: bool, X: str) -> Any:
     """Past the wrapper, which asks for a tensor whose device is named cuda."""

@@ -14,14 +14,7 @@ from typing import Annotated, Any
 
 from kerncap.answer import Answer, of_all
 from kerncap.api.candidate_file import load_as_asked
-from kerncap.api.replay import (
-    ReplayOptions,
-    opened,
-    outcome_result,
-    runs_at_all,
-    without_values,
-    write_set,
-)
+from kerncap.api.replay import ReplayOptions, opened, outcome_result, runs_at_all, without_values, write_set
 from kerncap.api.reproduced_faults import end_again
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.exit_status import Bisect

@@ -12,14 +12,7 @@ from typing import Any
 
 from kerncap import scratch
 from kerncap.answer import Answer
-from kerncap.api.replay import (
-    ReplayOptions,
-    ReplayResult,
-    check_numbers,
-    outcome_result,
-    replay,
-    write_set,
-)
+from kerncap.api.replay import ReplayOptions, ReplayResult, check_numbers, outcome_result, replay, write_set
 from kerncap.api.verify import VerifyOptions, VerifyResult, verify
 from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import LaunchOfRange, LaunchRange

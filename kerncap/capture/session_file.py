@@ -91,11 +91,7 @@ class SessionFile:
     def armed(self, selection: Selection, generation: int) -> SessionFile:
         """What this generation selects; all else is as the capture was started."""
         return replace(
-            self,
-            selection=selection,
-            by_default=selection.is_default,
-            generation=generation,
-            dormant=False,
+            self, selection=selection, by_default=selection.is_default, generation=generation, dormant=False
         )
 
     def encode(self) -> bytes:

@@ -191,10 +191,6 @@ def _manifest_of_launch(
     manifest: schema.Manifest, memory: schema.RangeMemory, files: tuple[schema.StoredFile, ...]
 ) -> schema.Manifest:
     own = msgspec.structs.replace(
-        manifest.memory,
-        index=memory.index,
-        chunks=memory.chunks,
-        more_chunks=(),
-        digest_of=memory.digest_of,
+        manifest.memory, index=memory.index, chunks=memory.chunks, more_chunks=(), digest_of=memory.digest_of
     )
     return msgspec.structs.replace(manifest, memory=own, files=files)

@@ -37,12 +37,7 @@ from kerncap.format.names import (
 from kerncap.format.packing import UNIT_BYTES
 from kerncap.format.positioned_write import write_parts
 from kerncap.format.sealed_folder import file_stem
-from kerncap.format.size_limits import (
-    MAX_CHECKS_BYTES,
-    MAX_FILE_BYTES,
-    MAX_INDEX_BYTES,
-    MAX_MANIFEST_BYTES,
-)
+from kerncap.format.size_limits import MAX_CHECKS_BYTES, MAX_FILE_BYTES, MAX_INDEX_BYTES, MAX_MANIFEST_BYTES
 from kerncap.format.stored import (
     check_digest,
     check_size,

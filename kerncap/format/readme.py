@@ -73,9 +73,7 @@ def render(manifest: schema.Manifest) -> str:
 
 
 def render_range(
-    positions: Sequence[int],
-    manifests: Sequence[schema.Manifest],
-    missing: Sequence[schema.MissingLaunch],
+    positions: Sequence[int], manifests: Sequence[schema.Manifest], missing: Sequence[schema.MissingLaunch]
 ) -> str:
     """Markdown for the folder of a range: what it is, how to run it, what data it holds."""
     first = manifests[0]

@@ -204,10 +204,7 @@ def _stalls(row: KernelRow) -> Iterator[Claim]:
             evidence = ((metric, value), *((latency,) if latency else ()))
             severity = "fact" if stall == "not_selected" else "problem"
             yield Claim(
-                "stalls",
-                severity,
-                f"a warp spends {100 * value / whole:.0f} % of its time {text}",
-                evidence,
+                "stalls", severity, f"a warp spends {100 * value / whole:.0f} % of its time {text}", evidence
             )
 
 

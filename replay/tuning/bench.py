@@ -119,11 +119,7 @@ class Bench:
         with ThreadPoolExecutor(len(self._opened)) as starting:
             waiting = {
                 digest: starting.submit(
-                    OpenLaunch,
-                    reproducer,
-                    options,
-                    choice if _are_alike(reproducer, first) else None,
-                    pool,
+                    OpenLaunch, reproducer, options, choice if _are_alike(reproducer, first) else None, pool
                 )
                 for digest, reproducer in self._opened.items()
             }

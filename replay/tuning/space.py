@@ -16,14 +16,7 @@ from kerncap.replay.outcome import Config
 from kerncap.replay.tuning import cuda_text, derived, point, tiles
 from kerncap.replay.tuning.constraints import Constraint, Legal, enumerate_legal, parse_constraint
 from kerncap.replay.tuning.formula import Unknown, is_power_of_2
-from kerncap.replay.tuning.grid import (
-    GridFunction,
-    GridUnknown,
-    arguments_of,
-    has_value,
-    plain,
-    read_names,
-)
+from kerncap.replay.tuning.grid import GridFunction, GridUnknown, arguments_of, has_value, plain, read_names
 from kerncap.replay.tuning.point import Parameter, Point, Scalar
 from kerncap.replay.tuning.space_file import SpaceFile, powers_of_two
 

@@ -85,10 +85,7 @@ class _Everyone:
     """
 
     def __init__(
-        self,
-        launch: Launch,
-        watchers: Collection[Watcher | OrderWatcher],
-        races: RaceObserver | None,
+        self, launch: Launch, watchers: Collection[Watcher | OrderWatcher], races: RaceObserver | None
     ) -> None:
         self._launch = launch
         self._watchers = tuple(watchers)

@@ -13,12 +13,7 @@ from kerncap.sanitizer.checks.events.watchers import MASK_NOT_KNOWN, VALUE_NOT_K
 from kerncap.sanitizer.checks.origin import undefined_text
 from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.concrete.events import AccessEvent, StopEvaluation
-from kerncap.sanitizer.diagnose.confirm import (
-    MAX_ELEMENT_OPERATIONS,
-    MAX_SECONDS,
-    Confirmation,
-    confirm,
-)
+from kerncap.sanitizer.diagnose.confirm import MAX_ELEMENT_OPERATIONS, MAX_SECONDS, Confirmation, confirm
 from kerncap.sanitizer.diagnose.finding import (
     access_at,
     access_finding,

@@ -125,10 +125,7 @@ class _Pair:
     def of(cls, value: Expr, lane: Variable) -> _Pair:
         index = Variable(lane.name, lane.kind, lane.low, lane.high - 1)
         return cls(
-            lane,
-            index,
-            substitute(value, {lane: var(index)}),
-            substitute(value, {lane: var(index) + 1}),
+            lane, index, substitute(value, {lane: var(index)}), substitute(value, {lane: var(index) + 1})
         )
 
     def differ(self, group: int, step: int) -> Expr:

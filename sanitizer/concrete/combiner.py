@@ -9,16 +9,7 @@ import numpy as np
 
 from kerncap.sanitizer.concrete.control import run_region
 from kerncap.sanitizer.concrete.machine import Machine
-from kerncap.sanitizer.concrete.values import (
-    Array,
-    Bools,
-    Incomplete,
-    Pointers,
-    Tile,
-    Unknown,
-    Value,
-    where,
-)
+from kerncap.sanitizer.concrete.values import Array, Bools, Incomplete, Pointers, Tile, Unknown, Value, where
 from kerncap.sanitizer.ttir.ir import Operation, Region, walk
 from kerncap.sanitizer.ttir.ir import Value as Name
 

@@ -11,15 +11,7 @@ import numpy as np
 
 from kerncap.sanitizer.concrete.events import Observer, Reads, Results
 from kerncap.sanitizer.concrete.memory import Memory
-from kerncap.sanitizer.concrete.values import (
-    Bools,
-    Incomplete,
-    Ints,
-    Tile,
-    Unknown,
-    Value,
-    lift,
-)
+from kerncap.sanitizer.concrete.values import Bools, Incomplete, Ints, Tile, Unknown, Value, lift
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir.ir import Block, Function, Operation
 from kerncap.sanitizer.ttir.ir import Value as Name

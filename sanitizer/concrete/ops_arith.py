@@ -13,13 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kerncap.sanitizer.concrete import formats
-from kerncap.sanitizer.concrete.values import (
-    Array,
-    Bools,
-    Unsupported,
-    element_of,
-    numpy_type,
-)
+from kerncap.sanitizer.concrete.values import Array, Bools, Unsupported, element_of, numpy_type
 from kerncap.sanitizer.ttir.ir import DIVISIONS, SHIFTS, FloatType, IntType, Operation
 
 Compute = Callable[..., Array]

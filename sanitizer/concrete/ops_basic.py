@@ -89,11 +89,7 @@ def _or_undefined(x: Tile, y: Tile) -> Bools | None:
     return result
 
 
-_UNDEFINED = {
-    "arith.andi": _and_undefined,
-    "arith.muli": _and_undefined,
-    "arith.ori": _or_undefined,
-}
+_UNDEFINED = {"arith.andi": _and_undefined, "arith.muli": _and_undefined, "arith.ori": _or_undefined}
 
 
 def elementwise(plan: Plan, operation: Operation) -> Step:

@@ -7,12 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kerncap.sanitizer.concrete.blocks import (
-    Addresses,
-    block_addresses,
-    descriptor_addresses,
-    row_addresses,
-)
+from kerncap.sanitizer.concrete.blocks import Addresses, block_addresses, descriptor_addresses, row_addresses
 from kerncap.sanitizer.concrete.dataflow import LOADS, STORES
 from kerncap.sanitizer.concrete.events import AccessEvent
 from kerncap.sanitizer.concrete.machine import Machine, Step

@@ -29,19 +29,10 @@ from kerncap.sanitizer.concrete.machine import Limits, Machine, Progress, Shared
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.needed_operations import address_arithmetic, addresses, waits
 from kerncap.sanitizer.concrete.plan import Plan
-from kerncap.sanitizer.concrete.values import (
-    Incomplete,
-    Ints,
-    shape_of,
-    where,
-)
+from kerncap.sanitizer.concrete.values import Incomplete, Ints, shape_of, where
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.paged_bytes import NotReadable
-from kerncap.sanitizer.ttir.ir import (
-    Function,
-    Module,
-    walk,
-)
+from kerncap.sanitizer.ttir.ir import Function, Module, walk
 
 __all__ = ["Limits", "Memory", "Outcome", "Track", "evaluate"]
 

@@ -15,14 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.concrete import formats
-from kerncap.sanitizer.ttir.ir import (
-    FloatType,
-    IntType,
-    Operation,
-    PointerType,
-    TensorType,
-    Type,
-)
+from kerncap.sanitizer.ttir.ir import FloatType, IntType, Operation, PointerType, TensorType, Type
 
 Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
@@ -82,11 +75,7 @@ class Pointers(Tile):
     __slots__ = ("argument",)
 
     def __init__(
-        self,
-        data: Array,
-        argument: int | Ints,
-        undefined: Bools | None = None,
-        overflow: Bools | None = None,
+        self, data: Array, argument: int | Ints, undefined: Bools | None = None, overflow: Bools | None = None
     ) -> None:
         super().__init__(data, undefined, overflow)
         self.argument = argument

@@ -14,13 +14,7 @@ import numpy as np
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.concrete.events import AccessEvent, StopEvaluation
-from kerncap.sanitizer.diagnose.place import (
-    Assignment,
-    base_address,
-    linear_program,
-    place_of,
-    value_at,
-)
+from kerncap.sanitizer.diagnose.place import Assignment, base_address, linear_program, place_of, value_at
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.access import Access, Target
 

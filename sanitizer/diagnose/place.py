@@ -6,13 +6,7 @@ from collections.abc import Mapping
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.findings import Place
-from kerncap.sanitizer.launch import (
-    Argument,
-    DescriptorArgument,
-    Launch,
-    ScalarArgument,
-    TensorArgument,
-)
+from kerncap.sanitizer.launch import Argument, DescriptorArgument, Launch, ScalarArgument, TensorArgument
 from kerncap.sanitizer.symbolic.expr import Expr, Unevaluable, Variable, evaluate
 from kerncap.sanitizer.walk.access import Access, Target
 

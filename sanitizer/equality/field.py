@@ -9,14 +9,7 @@ import numpy as np
 
 from kerncap.sanitizer.equality.field_arithmetic import FieldArithmetic
 from kerncap.sanitizer.equality.modular import matrix_product
-from kerncap.sanitizer.equality.numbers import (
-    IRRATIONAL,
-    Bools,
-    Ints,
-    NotModelled,
-    mixed,
-    named,
-)
+from kerncap.sanitizer.equality.numbers import IRRATIONAL, Bools, Ints, NotModelled, mixed, named
 from kerncap.sanitizer.equality.random_order import FAR, RandomOrder, ascending, sizes_of
 from kerncap.sanitizer.equality.words import (
     BOTH,

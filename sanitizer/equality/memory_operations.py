@@ -31,12 +31,7 @@ from kerncap.sanitizer.equality.numbers import Array, Ints, Numbers
 from kerncap.sanitizer.equality.plan_values import in_memory, spread, why_unknown
 from kerncap.sanitizer.equality.watched_accesses import WatchedAccesses
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.ttir.ir import (
-    FloatType,
-    Function,
-    Module,
-    Operation,
-)
+from kerncap.sanitizer.ttir.ir import FloatType, Function, Module, Operation
 from kerncap.sanitizer.ttir.ir import Value as Name
 
 # What makes booleans of floats, and so integers that hang on comparisons.

@@ -28,12 +28,7 @@ from kerncap.sanitizer.equality.chosen_extremes import extreme_of
 from kerncap.sanitizer.equality.comparisons import compared
 from kerncap.sanitizer.equality.degrees import LARGEST_POWER, VARIABLE, Degree, degree_of, summed, widest
 from kerncap.sanitizer.equality.field import Field
-from kerncap.sanitizer.equality.function_names import (
-    FUNCTIONS,
-    is_integer_power,
-    of_symbol,
-    test_of_symbol,
-)
+from kerncap.sanitizer.equality.function_names import FUNCTIONS, is_integer_power, of_symbol, test_of_symbol
 from kerncap.sanitizer.equality.memory_operations import MemoryPlan
 from kerncap.sanitizer.equality.numbers import Array, NotModelled
 from kerncap.sanitizer.equality.plan_values import (
@@ -46,13 +41,7 @@ from kerncap.sanitizer.equality.plan_values import (
     tiles_of,
 )
 from kerncap.sanitizer.launch import ScalarArgument
-from kerncap.sanitizer.ttir.ir import (
-    Dense,
-    FloatType,
-    IntType,
-    Operation,
-    Type,
-)
+from kerncap.sanitizer.ttir.ir import Dense, FloatType, IntType, Operation, Type
 from kerncap.sanitizer.ttir.ir import Value as Name
 from kerncap.sanitizer.ttir.tensors_only import SHARED
 

@@ -303,11 +303,7 @@ _POSITIVE = frozenset(("log", "log2", "log10", "log1p", "sqrt", "rsqrt"))
 
 
 def _assumptions(
-    kernels: Sequence[Kernel],
-    functions: set[str],
-    constants: Sequence[float],
-    trials: int,
-    hangs: _HangsOn,
+    kernels: Sequence[Kernel], functions: set[str], constants: Sequence[float], trials: int, hangs: _HangsOn
 ) -> list[str]:
     found = ["rounding is left out: casts between floats change nothing, sums have no order"]
     makers = list(dict.fromkeys(maker for kernel in kernels for maker in makers_of(kernel)))

@@ -195,11 +195,7 @@ class Ran:
 
 
 def run(
-    kernel: Kernel,
-    numbers: Numbers,
-    budget: Budget,
-    filler: Array | None = None,
-    order: Order = IN_ORDER,
+    kernel: Kernel, numbers: Numbers, budget: Budget, filler: Array | None = None, order: Order = IN_ORDER
 ) -> Ran:
     """All programs, or those of its part. Raises CannotRun.
 

@@ -16,14 +16,7 @@ import numpy as np
 from kerncap import log
 from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import NOT_SANITISED, HostRead, LaunchReport, Violated
-from kerncap.sanitizer.launch import (
-    Argument,
-    Contents,
-    DescriptorArgument,
-    Launch,
-    TensorArgument,
-    Unwritten,
-)
+from kerncap.sanitizer.launch import Argument, Contents, DescriptorArgument, Launch, TensorArgument, Unwritten
 from kerncap.sanitizer.live.carry import CarryOutError, carry_out
 from kerncap.sanitizer.paged_bytes import Bytes, Ints, NotReadable, PagedBytes
 from kerncap.sanitizer.sources import hook_messages as messages
@@ -311,11 +304,5 @@ def _with_stack(verdict: Violated, launch: Launch) -> Violated:
 
 def _report(launch: Launch, note: str) -> LaunchReport:
     return LaunchReport(
-        launch.kernel,
-        launch.grid,
-        (),
-        (note,),
-        launch.label,
-        launch.configuration,
-        launch.python_stack,
+        launch.kernel, launch.grid, (), (note,), launch.label, launch.configuration, launch.python_stack
     )

@@ -9,11 +9,7 @@ from dataclasses import replace
 from kerncap.format import Reproducer, schema
 from kerncap.sanitizer.equality.ptx.launch import PtxLaunch
 from kerncap.sanitizer.launch import Argument, PointerArgument, Storage, TensorArgument
-from kerncap.sanitizer.sources.reproducer import (
-    ManifestMemory,
-    ReproducerContents,
-    named_arguments,
-)
+from kerncap.sanitizer.sources.reproducer import ManifestMemory, ReproducerContents, named_arguments
 
 # What vectors in C++ are of: float4, __half2.
 _VECTOR = re.compile(r"(?<=[a-z])[1-4]$|(?<=bfloat16)2$")

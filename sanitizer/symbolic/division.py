@@ -8,17 +8,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from kerncap.sanitizer.symbolic.node import (
-    ONE,
-    ZERO,
-    Bound,
-    Congruence,
-    Expr,
-    Interval,
-    const,
-    make,
-    unknown,
-)
+from kerncap.sanitizer.symbolic.node import ONE, ZERO, Bound, Congruence, Expr, Interval, const, make, unknown
 from kerncap.sanitizer.symbolic.sums import (
     Terms,
     add,

@@ -20,11 +20,7 @@ from kerncap.sanitizer.symbolic.division import (
 )
 from kerncap.sanitizer.symbolic.node import Expr, Interval
 from kerncap.sanitizer.symbolic.order import postorder
-from kerncap.sanitizer.symbolic.sums import (
-    extreme_interval,
-    multiply_intervals,
-    power_interval,
-)
+from kerncap.sanitizer.symbolic.sums import extreme_interval, multiply_intervals, power_interval
 
 
 class Facts(Protocol):

@@ -10,16 +10,7 @@ from collections.abc import Callable, Iterable
 from math import gcd
 from operator import attrgetter
 
-from kerncap.sanitizer.symbolic.node import (
-    ZERO,
-    Bound,
-    Congruence,
-    Expr,
-    Interval,
-    const,
-    known,
-    make,
-)
+from kerncap.sanitizer.symbolic.node import ZERO, Bound, Congruence, Expr, Interval, const, known, make
 
 Terms = dict[Expr, int]
 

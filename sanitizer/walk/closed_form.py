@@ -47,11 +47,7 @@ def _markers(one: Carried) -> list[object]:
 
 
 def _closed_form(
-    one: Carried,
-    out: SymbolicValue,
-    counter: Variable,
-    unclosed: set[object],
-    around: Collection[Variable],
+    one: Carried, out: SymbolicValue, counter: Variable, unclosed: set[object], around: Collection[Variable]
 ) -> SymbolicValue | None:
     """The value over ``counter``, or None where it depends on what is carried in another way."""
     if type(out) is not type(one.init):

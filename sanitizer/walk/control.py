@@ -161,7 +161,4 @@ def bind_values(walker: Walker, names: Sequence[Value], values: Sequence[Symboli
         walker.environment[name] = value
 
 
-OPERATIONS: dict[str, Handler] = {
-    "scf.if": _if,
-    "tt.call": _call,
-}
+OPERATIONS: dict[str, Handler] = {"scf.if": _if, "tt.call": _call}

@@ -6,17 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, UnsetType
 
-from kerncap.format.document_types import (
-    Address,
-    Bytes,
-    Count,
-    Document,
-    Notes,
-    Part,
-    Path,
-    Region,
-    says,
-)
+from kerncap.format.document_types import Address, Bytes, Count, Document, Notes, Part, Path, Region, says
 from kerncap.format.schema import Manifest
 
 

@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from kerncap.api.documents.replay import ViewDifference
-from kerncap.format.document_types import (
-    Bytes,
-    Count,
-    Document,
-    Names,
-    Notes,
-    Part,
-    Path,
-    Word,
-    says,
-)
+from kerncap.format.document_types import Bytes, Count, Document, Names, Notes, Part, Path, Word, says
 
 Launch = Annotated[int, says("Number of the launch in the range, from 0.")]
 Position = Annotated[int, says("Number of the launch in the program, as the capture counted.")]

@@ -8,16 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kerncap.format.archive.packed import Unviewed
-from kerncap.format.document_types import (
-    Bytes,
-    Count,
-    Document,
-    Names,
-    Notes,
-    Part,
-    Path,
-    says,
-)  # fmt: skip
+from kerncap.format.document_types import Bytes, Count, Document, Names, Notes, Part, Path, says  # fmt: skip
 from kerncap.format.private import Finding
 
 

@@ -178,9 +178,7 @@ def _map_hunk(
     what = module[lost].strip() or "an empty line"
     edits.unmapped.append(
         Unmapped(
-            at + 1,
-            max(at + 1, at + len(text)),
-            f"the application's files don't have `{what}` as it is here",
+            at + 1, max(at + 1, at + len(text)), f"the application's files don't have `{what}` as it is here"
         )
     )
 

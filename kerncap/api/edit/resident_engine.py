@@ -21,14 +21,7 @@ from kerncap.api.edit.paired_timing import time_in_turns
 from kerncap.api.edit.patch import Patch
 from kerncap.api.edit.save_watcher import saved_ago_s
 from kerncap.api.edit.working_copy import STAGES, WorkingCopy, digest_of, unit_of
-from kerncap.api.replay import (
-    ReplayOptions,
-    opened,
-    outcome_result,
-    runs_at_all,
-    without_values,
-    write_set,
-)
+from kerncap.api.replay import ReplayOptions, opened, outcome_result, runs_at_all, without_values, write_set
 from kerncap.api.reproduced_faults import end_again
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer

@@ -22,10 +22,7 @@ from kerncap.log import one_line
 _PAGE = 4096
 _HEAD = struct.Struct("<IIQQ")  # region, whether it is what to flip, offset, bytes that follow
 _IMAGES = {"cuda": ("cubin", "fatbin", "ptx"), "hip": ("hsaco",)}
-_INCLUDES = {
-    "cuda": "#include <cuda.h>",
-    "hip": "#include <hip/hip_runtime_api.h>",
-}
+_INCLUDES = {"cuda": "#include <cuda.h>", "hip": "#include <hip/hip_runtime_api.h>"}
 
 
 def write_native(reproducer: Reproducer, folder: Path) -> tuple[str, ...]:

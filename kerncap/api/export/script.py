@@ -129,10 +129,7 @@ def _text(
         return expression
 
     values = Expressions(
-        str(reproducer.path),
-        lambda number: f"t[{quoted(view_keys[number])}]",
-        address_of,
-        source.functions,
+        str(reproducer.path), lambda number: f"t[{quoted(view_keys[number])}]", address_of, source.functions
     )
     arguments = "\n".join(
         f"        {quoted(argument.name)}: {values.of(argument.value, argument.name)},"

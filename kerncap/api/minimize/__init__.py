@@ -208,10 +208,7 @@ def _by_command(
     """Whatever keeps the command's exit status, found by running it on one candidate after the other."""
     if not command:
         raise UsageError("--keep-failing: expected a command")
-    with (
-        Reproducer.open(path) as reproducer,
-        scratch.temporary("minimize", parent, hidden=True) as work,
-    ):
+    with Reproducer.open(path) as reproducer, scratch.temporary("minimize", parent, hidden=True) as work:
         wanted = _status(command, path, deadline)
         if wanted == 0:
             raise UsageError(f"--keep-failing: {command[0]} ends with status 0 on {path}; it should fail")

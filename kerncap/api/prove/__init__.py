@@ -13,13 +13,7 @@ from kerncap.api.candidate_file import refuse_inside
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.api.diff import opened
 from kerncap.api.prove.handed_on import check_handed_on
-from kerncap.api.prove.proof_launches import (
-    captured,
-    check_language,
-    cuda_launch,
-    ttir_of_source,
-    with_ttir,
-)
+from kerncap.api.prove.proof_launches import captured, check_language, cuda_launch, ttir_of_source, with_ttir
 from kerncap.api.prove.proof_words import ProofWords, of_passes, said
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer

@@ -9,9 +9,7 @@ from kerncap.capture.source.graph import ImportRef, ModuleRef, Node
 from kerncap.errors import CaptureError
 from kerncap.format.schema import SourceOrigin
 
-_OPTIONS = frozenset(
-    ("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline"),
-)
+_OPTIONS = frozenset(("version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline"))
 
 
 class Lines:

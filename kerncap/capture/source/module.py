@@ -29,13 +29,7 @@ from kerncap.capture.source.graph import (
     inside,
     parse_graph,
 )
-from kerncap.capture.source.lines import (
-    Lines,
-    checked_options,
-    comment_text,
-    import_line,
-    named_originals,
-)
+from kerncap.capture.source.lines import Lines, checked_options, comment_text, import_line, named_originals
 from kerncap.capture.source.text import (
     FunctionText,
     annotations_of,

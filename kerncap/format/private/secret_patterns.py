@@ -106,12 +106,7 @@ def patterns() -> tuple[Pattern, ...]:
         found.append(Pattern(detector.secret_type, triggers, expressions, is_quadratic=module == "jwt"))
     token = re.compile(rb"\b(?:" + _by_first_letter(_PREFIXES.split()) + rb")[A-Za-z0-9_\-+/=.]{16,1024}")
     found.append(
-        Pattern(
-            "an issuer's token",
-            tuple(one.encode() for one in _PREFIXES.split()),
-            (token,),
-            random=True,
-        )
+        Pattern("an issuer's token", tuple(one.encode() for one in _PREFIXES.split()), (token,), random=True)
     )
     return tuple(found)
 

@@ -30,12 +30,7 @@ class Launcher:
     """A code object, its variables, and everything that one launch of it passes."""
 
     def __init__(
-        self,
-        device: Device,
-        image: Image,
-        variables: Variables,
-        launch: JobLaunch,
-        parameters: bytearray,
+        self, device: Device, image: Image, variables: Variables, launch: JobLaunch, parameters: bytearray
     ) -> None:
         self._device = device
         self.image = image

@@ -170,11 +170,7 @@ def _small(kind: str) -> str:
 
 
 def _loop_end() -> list[str]:
-    return [
-        "    sub.u32 %rounds, %rounds, 1;",
-        "    setp.ne.u32 %more, %rounds, 0;",
-        "    @%more bra LOOP;",
-    ]
+    return ["    sub.u32 %rounds, %rounds, 1;", "    setp.ne.u32 %more, %rounds, 0;", "    @%more bra LOOP;"]
 
 
 # --- tensor cores: mma.sync --------------------------------------------------------------------------

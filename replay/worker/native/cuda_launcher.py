@@ -44,12 +44,7 @@ class Launcher:
     """An image, its variables, and everything that one launch of it passes."""
 
     def __init__(
-        self,
-        device: Device,
-        image: Image,
-        variables: Variables,
-        launch: JobLaunch,
-        parameters: bytearray,
+        self, device: Device, image: Image, variables: Variables, launch: JobLaunch, parameters: bytearray
     ) -> None:
         self._device = device
         self._driver = device.driver

@@ -88,11 +88,7 @@ class Restore:
         if copies is not None:
             pointer = device.driver.api.CUdeviceptr
             self._calls = [
-                (
-                    pointer(self._variables.home(region) + start),
-                    pointer(copies[region] + start),
-                    stop - start,
-                )
+                (pointer(self._variables.home(region) + start), pointer(copies[region] + start), stop - start)
                 for region, start, stop in ranges
             ]
         self._regions = sorted({region for region, _, _ in ranges})

@@ -13,12 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.events.elements import (
-    addresses_of,
-    first_witness,
-    in_own_storage,
-    stored_bits,
-)
+from kerncap.sanitizer.checks.events.elements import addresses_of, first_witness, in_own_storage, stored_bits
 from kerncap.sanitizer.checks.events.rounding_watcher import RoundingWatcher, deciding_roundings
 from kerncap.sanitizer.checks.events.watchers import Seen
 from kerncap.sanitizer.checks.make_finding import finding_of_witness

@@ -16,15 +16,7 @@ from kerncap.sanitizer.equality.ptx.accesses import IGNORED, address_of
 from kerncap.sanitizer.equality.ptx.code import Instruction
 from kerncap.sanitizer.equality.ptx.machine import Machine
 from kerncap.sanitizer.equality.ptx.reader import size_of
-from kerncap.sanitizer.equality.ptx.values import (
-    FLOATS,
-    INTEGER,
-    SHARED,
-    Value,
-    as_integer,
-    of_active,
-    split,
-)
+from kerncap.sanitizer.equality.ptx.values import FLOATS, INTEGER, SHARED, Value, as_integer, of_active, split
 
 _OF_FLOATS = {"add": "add", "max": "maxnum", "min": "minnum"}
 # Of integers those that leave the same in any order.

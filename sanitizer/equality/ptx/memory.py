@@ -14,15 +14,7 @@ from kerncap.sanitizer.equality.numbers import Array, Ints, NotModelled, Numbers
 from kerncap.sanitizer.equality.ptx.launch import PtxLaunch
 from kerncap.sanitizer.equality.ptx.races import Order, Races, cells_of
 from kerncap.sanitizer.equality.ptx.shared import SharedMemory
-from kerncap.sanitizer.equality.ptx.values import (
-    FLOATS,
-    INTEGER,
-    Value,
-    as_float,
-    is_float,
-    packed,
-    split,
-)
+from kerncap.sanitizer.equality.ptx.values import FLOATS, INTEGER, Value, as_float, is_float, packed, split
 from kerncap.sanitizer.launch import TensorArgument
 from kerncap.sanitizer.ttir.ir import FloatType
 
@@ -264,13 +256,7 @@ class BlockMemory:
         return offsets
 
     def store(
-        self,
-        within: tuple[int, int],
-        block: Ints,
-        addresses: Array,
-        value: Value,
-        width: int,
-        threads: Ints,
+        self, within: tuple[int, int], block: Ints, addresses: Array, value: Value, width: int, threads: Ints
     ) -> None:
         offsets = self._written(within, block, addresses, width, threads)
         self.shared.store(block * self.shared.size + offsets, value, width)
@@ -306,13 +292,7 @@ class BlockMemory:
         self.shared.begin(block * self.shared.size + offsets, width)
 
     def copied(
-        self,
-        within: tuple[int, int],
-        block: Ints,
-        addresses: Array,
-        value: Value,
-        width: int,
-        threads: Ints,
+        self, within: tuple[int, int], block: Ints, addresses: Array, value: Value, width: int, threads: Ints
     ) -> None:
         offsets = self._written(within, block, addresses, width, threads)
         self.shared.end(block * self.shared.size + offsets, value, width)

@@ -56,7 +56,7 @@ class Trace(Watch):
                 for region, before, now, addresses in zip(
                     self._closure.regions, self._before, after, self._addresses
                 )
-            ],
+            ]
         )
 
     def raised(self, error: BaseException) -> None:

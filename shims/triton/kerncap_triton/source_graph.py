@@ -19,15 +19,7 @@ from typing import Any, Dict, List, Tuple
 
 from .source_nodes import Chains, Node, Ref, Scan, Scopes, class_node, function_node
 from .source_text import chains, free_names, parts, position
-from .source_values import (
-    import_of,
-    is_library,
-    is_triton,
-    jit_kind,
-    opaque,
-    plain_value,
-    unwrap,
-)
+from .source_values import import_of, is_library, is_triton, jit_kind, opaque, plain_value, unwrap
 
 MAX_NODES = 2000
 MAX_FILE_BYTES = 4 << 20

@@ -27,11 +27,7 @@ from tests.fuzz.mutants.mutate import Mutant, mutants
 from tests.integration.equality.pairs import EQUAL, Run, launched
 
 RUNS = 100
-_IMPORTS = (
-    "import triton",
-    "import triton.language as tl",
-    "from triton.language.extra import libdevice",
-)
+_IMPORTS = ("import triton", "import triton.language as tl", "from triton.language.extra import libdevice")
 
 
 @dataclass(frozen=True)

@@ -166,8 +166,7 @@ def test_distinct_contents_are_distinct() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["o // (p - 1)", "o % (p - 1)", "o << (p + 31)", "o >> (-p)", "(o << 40) % (n - 13)"],
+    "text", ["o // (p - 1)", "o % (p - 1)", "o << (p + 31)", "o >> (-p)", "(o << 40) % (n - 13)"]
 )
 def test_an_address_by_what_has_no_value_is_undefined(text: str) -> None:
     assert ("uninit", 6, "y") in verdict(f"w = {text}\ntl.store(y + (w & 7), 1.0)").must

@@ -111,8 +111,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name == "pack" else pytest.mark.long) for name in COMMANDS],
+    "name", [pytest.param(name, marks=() if name == "pack" else pytest.mark.long) for name in COMMANDS]
 )
 @pytest.mark.timeout(3000)
 def test_a_call_fails(name: str, disk: Disk) -> None:

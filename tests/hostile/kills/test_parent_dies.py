@@ -217,10 +217,7 @@ def test_the_self_check_of_a_capture(fifo: Fifo, tmp_path: Path) -> None:
     words = kerncap("capture", "-o", "out", "--", sys.executable, program)
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text(CUSTOMIZE)
-    given = {
-        "KERNCAP_SELF_CHECK_TIMEOUT": "1000",
-        "PYTHONPATH": str(tmp_path / "own"),
-    }
+    given = {"KERNCAP_SELF_CHECK_TIMEOUT": "1000", "PYTHONPATH": str(tmp_path / "own")}
     with fifo.hanging(words, {**fifo.environment, **given}) as (_, worker):
         there = os.pidfd_open(worker)
     select.select([there], [], [])

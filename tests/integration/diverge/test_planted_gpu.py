@@ -153,11 +153,7 @@ def names_of(found: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "plant, kind, kernel, ordinal",
-    [
-        ("race", "arguments", "count", 0),
-        ("stream", "arguments", "scale", 1),
-    ],
+    "plant, kind, kernel, ordinal", [("race", "arguments", "count", 0), ("stream", "arguments", "scale", 1)]
 )
 def test_tritons_launch_is_named(
     kerncap_of_module: CommandLine, kernels: list[str], plant: str, kind: str, kernel: str, ordinal: int

@@ -166,10 +166,7 @@ CALLS: dict[str, dict[str, Call]] = {
         "FlagGems": lambda: gems("gelu", X, approximate="none"),
         "Inductor": lambda: inductor(F.gelu, X),
     },
-    "softplus": {
-        "FlagGems": lambda: gems("softplus", X),
-        "Inductor": lambda: inductor(F.softplus, X),
-    },
+    "softplus": {"FlagGems": lambda: gems("softplus", X), "Inductor": lambda: inductor(F.softplus, X)},
     "cross entropy": {
         "Liger": lambda: liger("CrossEntropy", X.clone(), TARGET, None, -100, 0.0, 0.0, "none", None, False)[
             0

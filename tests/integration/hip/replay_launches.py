@@ -126,8 +126,7 @@ class HipLaunch(Native):
             if self.dispatch
             else None,
             parameters=schema.Parameters(
-                bytes=(self._explicit() + self.hidden).hex(),
-                layout=self.layout if self.with_layout else None,
+                bytes=(self._explicit() + self.hidden).hex(), layout=self.layout if self.with_layout else None
             ),
         )
         return msgspec.structs.replace(

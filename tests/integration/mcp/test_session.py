@@ -34,10 +34,7 @@ KERNCAP = (sys.executable, "-m", "kerncap")
 
 
 def session(
-    root: Path,
-    steps: Callable[[Client], Awaitable[None]],
-    *options: str,
-    kerncap: tuple[str, ...] = KERNCAP,
+    root: Path, steps: Callable[[Client], Awaitable[None]], *options: str, kerncap: tuple[str, ...] = KERNCAP
 ) -> None:
     """Run ``steps`` against a server on ``root``."""
     from mcp import Client

@@ -78,8 +78,7 @@ def test_lines_of_source_and_stages_mark_each_other(linked: Path, show: OpenPage
     opened.page.click(".tabs button:text-is('ttir')")
     opened.page.click(".pane[data-side=source] .ln[data-line='8']")
     marked = opened.page.eval_on_selector_all(
-        ".pane[data-side=stage] .ln.on",
-        "all => all.map(one => one.textContent)",
+        ".pane[data-side=stage] .ln.on", "all => all.map(one => one.textContent)"
     )
     assert len(marked) == 1
     assert "tt.load" in marked[0] and "loc(" not in marked[0]

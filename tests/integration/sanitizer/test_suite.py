@@ -123,11 +123,7 @@ def assert_pair(finding: Finding, answer: Answer) -> None:
     assert finding.other is not None
     pair = {
         (line_of(finding), finding.access, finding.argument),
-        (
-            finding.other.location.frames[0].line,
-            finding.other.access,
-            finding.other.place.argument,
-        ),
+        (finding.other.location.frames[0].line, finding.other.access, finding.other.place.argument),
     }
     assert pair in [set(one) for one in answer.races], finding.message
 

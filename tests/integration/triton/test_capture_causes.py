@@ -22,10 +22,7 @@ ADD = Path(__file__).parent / "targets" / "capture_add.py"
         (["-k", "conv"], "-k 'conv' matches none of 2 kernels: add, scale"),
         (["--where", "m > 3"], r"--where filtered out all 4 launches that it saw (where: no name m)"),
         (["-k", "add", "--where", "x.ndim == 2"], "--where filtered out all 3 launches"),
-        (
-            ["-k", "add", "--launch", "3"],
-            "no kernel that matched was launched that often (the most is 3",
-        ),
+        (["-k", "add", "--launch", "3"], "no kernel that matched was launched that often (the most is 3"),
         (["-k", "add", "--max-size", "1KiB"], "more than --max-size 1 KiB: x"),
         (["--when", "nonfinite"], "none of 4 launches showed a non-finite value"),
     ],

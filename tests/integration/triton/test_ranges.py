@@ -237,11 +237,7 @@ def test_launches_that_nothing_orders_are_named(kerncap: CommandLine, copy: Path
 
 
 def test_what_takes_one_launch_refuses_a_range(kerncap: CommandLine, mlp: Path) -> None:
-    for command in (
-        ("diff", mlp),
-        ("tune",),
-        ("minimize",),
-    ):
+    for command in (("diff", mlp), ("tune",), ("minimize",)):
         done = kerncap(*command, mlp)
         assert done.status == 2 and f"kerncap slice {mlp} K" in done.stderr, (command, done.stderr)
         assert len(done.stderr.splitlines()) == 1, done.stderr

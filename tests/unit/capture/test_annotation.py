@@ -169,10 +169,7 @@ def test_words_that_do_not_fit_are_refused(changes: dict[str, Any]) -> None:
         join(native(), None, before(**changes), None)
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 5), st.integers(-6, 6)), max_size=4),
-    st.sampled_from([1, 2, 4, 8]),
-)
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(-6, 6)), max_size=4), st.sampled_from([1, 2, 4, 8]))
 def test_the_extent_is_that_of_the_elements(dimensions: list[tuple[int, int]], itemsize: int) -> None:
     shape, strides = [n for n, _ in dimensions], [s for _, s in dimensions]
     offsets = [0]

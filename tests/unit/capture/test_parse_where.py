@@ -18,10 +18,7 @@ from kerncap.errors import UsageError
         ("n > 4", [">", ["name", "n"], ["const", 4]]),
         ("n == -1", ["==", ["name", "n"], ["const", -1]]),
         ("-n < 0", ["<", ["-", ["const", 0], ["name", "n"]], ["const", 0]]),
-        (
-            "0 < n <= 8",
-            ["and", ["<", ["const", 0], ["name", "n"]], ["<=", ["name", "n"], ["const", 8]]],
-        ),
+        ("0 < n <= 8", ["and", ["<", ["const", 0], ["name", "n"]], ["<=", ["name", "n"], ["const", 8]]]),
         ("not causal", ["not", ["name", "causal"]]),
         (
             "x.shape[0] % 128 == 0",

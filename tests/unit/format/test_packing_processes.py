@@ -16,11 +16,7 @@ from tests.unit.format import small
 
 NOISE = noise(CHUNK_BYTES, 1)
 TEXT = b"text" * (CHUNK_BYTES // 4)
-UNITS = [
-    NOISE + bytes(CHUNK_BYTES) + TEXT + NOISE + TEXT + bytes(3) + b"end",
-    noise(UNIT_BYTES, 2),
-    b"short",
-]
+UNITS = [NOISE + bytes(CHUNK_BYTES) + TEXT + NOISE + TEXT + bytes(3) + b"end", noise(UNIT_BYTES, 2), b"short"]
 
 
 @pytest.fixture

@@ -5,12 +5,7 @@ from __future__ import annotations
 import re
 
 from kerncap.format import memory_index, schema, size_limits, validate, write_set
-from kerncap.format.export_schema import (
-    RANGE_SCHEMA_FILE,
-    SCHEMA_FILE,
-    range_schema_text,
-    schema_text,
-)
+from kerncap.format.export_schema import RANGE_SCHEMA_FILE, SCHEMA_FILE, range_schema_text, schema_text
 
 FORMAT = " ".join(SCHEMA_FILE.with_name("FORMAT.md").read_text(encoding="utf-8").split())
 

@@ -21,7 +21,7 @@ def test_vector_add_has_its_bytes_before_and_after(run: Run) -> None:
     outcome = run(
         ADD + "x = torch.arange(300.); out = torch.full((300,), 7.)\n"
         "add[(3,)](x, x + 1, out, 300, BLOCK=128)\n"
-        "out.zero_()  # later than the launch\nprint('done')",
+        "out.zero_()  # later than the launch\nprint('done')"
     )
     process = outcome.only
     assert (outcome.status, outcome.stdout) == (0, "done\n")

@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from kerncap.answer import Answer
-from kerncap.api.compare import (
-    CompareResult,
-    Variant,
-    bisect_status,
-    compare,
-)
+from kerncap.api.compare import CompareResult, Variant, bisect_status, compare
 from kerncap.api.replay import ReplayOptions
 from kerncap.errors import BackendUnavailable, FormatError, ReplayError, UsageError
 from kerncap.exit_status import Bisect
@@ -60,10 +55,7 @@ def test_a_wrong_one_is_bad_and_one_that_is_missing_is_untestable(tmp_path: Path
     result.variants = [captured, rebuilt]
     assert bisect_status(result) == Bisect.UNTESTABLE and result.answer is Answer.UNDECIDED
     captured.verdict = undecided("the kernel did not end within 1 s")
-    assert (bisect_status(result), bisect_status(result, strict=True)) == (
-        Bisect.UNTESTABLE,
-        Bisect.BAD,
-    )
+    assert (bisect_status(result), bisect_status(result, strict=True)) == (Bisect.UNTESTABLE, Bisect.BAD)
     captured.verdict = None
     assert render(result).splitlines()[-1].startswith("Result: UNDECIDED (captured can't be tested: ")
     result.variants = [rebuilt, third]

@@ -45,8 +45,7 @@ WRONG = {
 HONEST = {
     "the same": KERNEL,
     "another base and another order": KERNEL.replace(
-        "e = tl.exp(x - tl.max(x, 0))",
-        "y = x * 1.4426950408889634\n    e = tl.exp2(y - tl.max(y, 0))",
+        "e = tl.exp(x - tl.max(x, 0))", "y = x * 1.4426950408889634\n    e = tl.exp2(y - tl.max(y, 0))"
     )
     .replace("mean = tl.sum(x, 0) / columns", "mean = tl.sum(tl.sum(tl.reshape(x, (16, 8)), 0), 0) / columns")
     .replace("c / tl.sqrt(variance + 1e-6)", "c * tl.rsqrt(variance + 1e-6)"),

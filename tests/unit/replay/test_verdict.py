@@ -227,9 +227,7 @@ def test_an_argument_that_is_not_used_stays_untouched(tmp_path: Path) -> None:
     with resident(launch, tmp_path) as opened:
         assert opened.judge().line == "Result: PASS (768 bytes identical, 256 written bytes poisoned)"
         written = opened.judge(UNUSED + "    tl.store(spare_ptr + i, 3.0)\n")  # 3.0 lay there before
-        assert written.reasons == [
-            "256 bytes outside the write set were changed (first at spare_ptr[0])",
-        ]
+        assert written.reasons == ["256 bytes outside the write set were changed (first at spare_ptr[0])"]
         read = opened.judge(UNUSED.replace("* 2)", "* 2 + tl.load(spare_ptr + i) - 3.0)"))
         assert not read.passed
 

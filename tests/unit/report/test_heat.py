@@ -105,11 +105,7 @@ def test_large_views_are_read_in_part_and_evenly(tmp_path: Path, monkeypatch: py
         np.testing.assert_allclose(decoded(single[state]), decoded(whole[state]), atol=2 * 1000 + 400)
 
 
-@given(
-    st.lists(st.integers(0, 3000), max_size=5).map(tuple),
-    st.integers(1, 4096),
-    st.integers(1, 4096),
-)
+@given(st.lists(st.integers(0, 3000), max_size=5).map(tuple), st.integers(1, 4096), st.integers(1, 4096))
 def test_every_cell_has_an_element(shape: tuple[int, ...], most_rows: int, most_columns: int) -> None:
     strides = tuple(int(np.prod(shape[place + 1 :])) for place in range(len(shape)))
     found = arrange(view(shape, strides))

@@ -74,10 +74,7 @@ def test_nothing_wrong() -> None:
     [
         ([], "no launch; a run that launches a Triton kernel would decide it)"),
         ([report()], "nothing was judged; a launch with memory operations would decide it; 1 launch"),
-        (
-            [ALL_PROVED, report(notes=("could not be sanitised: gone",), repeats=2)],
-            "3 of 4 launches",
-        ),
+        ([ALL_PROVED, report(notes=("could not be sanitised: gone",), repeats=2)], "3 of 4 launches"),
         (
             [report(Settled("oob", "load", at(6), Unproven("no z3"), 1))],
             "not everything is proved; the reasons above say what is missing; 1 launch",

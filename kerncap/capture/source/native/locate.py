@@ -12,12 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kerncap.capture.source.native import (
-    compile_commands,
-    definitions,
-    folder_search,
-    installed_library,
-)
+from kerncap.capture.source.native import compile_commands, definitions, folder_search, installed_library
 from kerncap.capture.source.native.definitions import Definition
 from kerncap.capture.source.native.folder_search import Index, Place
 from kerncap.capture.source.native.line_table import LineTable

@@ -69,10 +69,7 @@ def test_numba(kerncap_of_module: CommandLine, judge: Judge) -> None:
 def jax(kerncap: CommandLine, program: str, flags: str, launches: str) -> Captured:
     # A quarter of the device is one allocation: other tests need the rest. Nothing is tuned, so that little
     # is launched.
-    env = {
-        "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.25",
-        "XLA_FLAGS": f"--xla_gpu_autotune_level=0 {flags}",
-    }
+    env = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.25", "XLA_FLAGS": f"--xla_gpu_autotune_level=0 {flags}"}
     options = ("-k", ".", "--launch", launches)
     captured = capture(kerncap, sys.executable, TARGETS / f"{program}.py", options=options, env=env)
     captured.target_is_unchanged()

@@ -12,13 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from kerncap.sanitizer.equality.ptx.launch import PtxLaunch
-from kerncap.sanitizer.launch import (
-    Argument,
-    ScalarArgument,
-    Storage,
-    TensorArgument,
-    Unwritten,
-)
+from kerncap.sanitizer.launch import Argument, ScalarArgument, Storage, TensorArgument, Unwritten
 from kerncap.sanitizer.paged_bytes import PagedBytes
 
 PTX = Path(__file__).with_name("kernels.ptx.gz")

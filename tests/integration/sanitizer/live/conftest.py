@@ -69,11 +69,7 @@ def analysed(**looks_at: list[str]) -> Analysed:
 
 
 def run_script(
-    folder: Path,
-    source: str,
-    engine: Engine | None = None,
-    prelude: str = PRELUDE,
-    **options: Any,
+    folder: Path, source: str, engine: Engine | None = None, prelude: str = PRELUDE, **options: Any
 ) -> SanitizeResult:
     script = folder / "script.py"
     script.write_text(prelude + textwrap.dedent(source), encoding="utf-8")

@@ -16,12 +16,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kerncap.sanitizer.engine import sanitize
-from kerncap.sanitizer.launch import (
-    DescriptorArgument,
-    Launch,
-    ScalarArgument,
-    TensorArgument,
-)
+from kerncap.sanitizer.launch import DescriptorArgument, Launch, ScalarArgument, TensorArgument
 from kerncap.sanitizer.sources import triton_hook
 from kerncap.sanitizer.sources.triton_call import launches_of
 

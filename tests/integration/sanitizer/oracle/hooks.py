@@ -160,13 +160,7 @@ def _atomic_rmw(_self: Any, operation: Any, ptr: Any, value: Any, mask: Any, sem
     np_dtype = value.data.dtype
     run = recorder()
     at, flat = run.access(
-        "atomic",
-        ptr.data,
-        mask.data,
-        np_dtype.itemsize,
-        None,
-        ptr.attr.get("wrapped"),
-        _SEMANTICS[sem],
+        "atomic", ptr.data, mask.data, np_dtype.itemsize, None, ptr.attr.get("wrapped"), _SEMANTICS[sem]
     )
     operands = np.ascontiguousarray(np.broadcast_to(value.data, ptr.data.shape)).ravel()
     before = np.zeros(flat.shape, np_dtype)
@@ -188,13 +182,7 @@ def _atomic_cas(_self: Any, ptr: Any, compare: Any, value: Any, sem: Any, _scope
     run = recorder()
     everywhere = np.ones(ptr.data.shape, np.bool_)
     at, flat = run.access(
-        "atomic",
-        ptr.data,
-        everywhere,
-        np_dtype.itemsize,
-        None,
-        ptr.attr.get("wrapped"),
-        _SEMANTICS[sem],
+        "atomic", ptr.data, everywhere, np_dtype.itemsize, None, ptr.attr.get("wrapped"), _SEMANTICS[sem]
     )
     wanted = np.broadcast_to(compare.data, ptr.data.shape).ravel()
     new = np.broadcast_to(value.data, ptr.data.shape).ravel().astype(np_dtype)

@@ -155,11 +155,7 @@ def matmul_of_a_transposed(
         b = tl.load(b_ptr + (start + rk)[:, None] * n + rn[None, :], mask=rn[None, :] < n, other=0.0)
         for j in tl.static_range(0, 1):
             acc += tl.sum(a[:, :, None].to(tl.float32) * b[None, :, :].to(tl.float32), 1) * (j + 1)
-    tl.store(
-        c_ptr + rm[:, None] * n + rn[None, :],
-        acc,
-        mask=(rm[:, None] < m) & (rn[None, :] < n),
-    )
+    tl.store(c_ptr + rm[:, None] * n + rn[None, :], acc, mask=(rm[:, None] < m) & (rn[None, :] < n))
 
 
 @case(

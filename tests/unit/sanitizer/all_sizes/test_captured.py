@@ -72,11 +72,7 @@ def test_a_shape_that_has_to_be_stated(
     ("arguments", "stated", "message"),
     [
         ([number("M", 7), number("row", 7)], "M=1..9", "row was 7, as M was; say whether it follows"),
-        (
-            [number("M", 7), number("row", 8)],
-            "M=1..9,row=M",
-            "row was 8 in the captured launch, where M",
-        ),
+        ([number("M", 7), number("row", 8)], "M=1..9,row=M", "row was 8 in the captured launch, where M"),
         ([number("M", 7), PointerArgument("p", 64)], "M=1..9", "p: a pointer to memory of unknown extent"),
         (
             [number("M", 7), tensor("a", (7,), (1,)), tensor("b", (7,), (1,))],

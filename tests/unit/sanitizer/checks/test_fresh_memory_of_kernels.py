@@ -15,14 +15,7 @@ from kerncap.sanitizer.checks.events.watchers import FOREIGN
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import Proved, Unproven, Violated
 from kerncap.sanitizer.ttir.ir import Operation
-from tests.unit.sanitizer.checks.memory_runs import (
-    BLOCK,
-    accesses,
-    copied,
-    finding_of,
-    settled,
-    with_memory,
-)
+from tests.unit.sanitizer.checks.memory_runs import BLOCK, accesses, copied, finding_of, settled, with_memory
 from tests.unit.sanitizer.compiled import analysis_of, launch_of
 
 

@@ -11,14 +11,7 @@ from kerncap.sanitizer.checks import uninit
 from kerncap.sanitizer.checks.events.watchers import VALUE_NOT_KNOWN
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import Proved, Unproven, Violated
-from tests.unit.sanitizer.checks.memory_runs import (
-    BLOCK,
-    accesses,
-    copied,
-    finding_of,
-    settled,
-    with_memory,
-)
+from tests.unit.sanitizer.checks.memory_runs import BLOCK, accesses, copied, finding_of, settled, with_memory
 from tests.unit.sanitizer.compiled import analysis_of, launch_of
 from tests.unit.sanitizer.concrete.launches import launch_of as launch_of_text
 

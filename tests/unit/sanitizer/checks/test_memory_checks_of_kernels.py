@@ -15,14 +15,7 @@ from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks import alignment, descriptor, promises, uninit
 from kerncap.sanitizer.checks.concrete_tier import settle
 from kerncap.sanitizer.findings import Proved, Unproven, Violated
-from tests.unit.sanitizer.checks.memory_runs import (
-    BLOCK,
-    accesses,
-    copied,
-    finding_of,
-    settled,
-    with_memory,
-)
+from tests.unit.sanitizer.checks.memory_runs import BLOCK, accesses, copied, finding_of, settled, with_memory
 from tests.unit.sanitizer.compiled import analysis_of, launch_of
 
 

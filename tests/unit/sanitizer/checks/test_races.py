@@ -43,10 +43,7 @@ def points(
     size = axes[0].size
     address, holds = (
         np.broadcast_to(a, (size,))
-        for a in evaluate(
-            [side.address, side.condition],
-            {v: point[v] for v in side.variables},
-        )
+        for a in evaluate([side.address, side.condition], {v: point[v] for v in side.variables})
     )
     for index in np.flatnonzero(holds.astype(bool)):
         first = int(address[index])

@@ -261,8 +261,7 @@ def test_lanes_that_meet_by_their_numbers(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["apart", "wrapped, one each", "wrapped, masked", "a number", "a number for each row", "a sum"],
+    "kind", ["apart", "wrapped, one each", "wrapped, masked", "a number", "a number for each row", "a sum"]
 )
 def test_lanes_that_are_apart_or_store_one_value(kind: str) -> None:
     assert not _affine(kind).findings

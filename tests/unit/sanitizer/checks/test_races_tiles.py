@@ -10,15 +10,7 @@ import pytest
 
 from kerncap.sanitizer.findings import Proved, Settled, Violated
 from kerncap.sanitizer.launch import TensorArgument
-from tests.unit.sanitizer.checks.race_runs import (
-    TWO,
-    F,
-    check,
-    findings,
-    launched,
-    line,
-    outcomes,
-)
+from tests.unit.sanitizer.checks.race_runs import TWO, F, check, findings, launched, line, outcomes
 from tests.unit.sanitizer.checks.tile_kernels import (
     add,
     block_pointers,

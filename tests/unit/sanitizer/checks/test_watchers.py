@@ -23,9 +23,7 @@ def analysis_of(launch: Launch) -> Analysis:
     return cast(
         Any,
         SimpleNamespace(
-            launch=launch,
-            function=Function("kernel", (), (), (), None),
-            walked=SimpleNamespace(accesses=()),
+            launch=launch, function=Function("kernel", (), (), (), None), walked=SimpleNamespace(accesses=())
         ),
     )
 

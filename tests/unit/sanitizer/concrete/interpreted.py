@@ -14,11 +14,7 @@ import torch
 
 from tests.unit.sanitizer.concrete.cases import CASES, Tensor
 
-TORCH = {
-    "bf16": torch.bfloat16,
-    "fp8e4nv": torch.float8_e4m3fn,
-    "fp8e5": torch.float8_e5m2,
-}
+TORCH = {"bf16": torch.bfloat16, "fp8e4nv": torch.float8_e4m3fn, "fp8e5": torch.float8_e5m2}
 BITS = {"bf16": torch.int16, "fp8e4nv": torch.uint8, "fp8e5": torch.uint8}
 
 

@@ -75,10 +75,7 @@ MISTAKES: dict[str, Three] = {
     "a maximum of fewer": lambda c: (c.maxnum(c.x, c.maxnum(c.y, c.z)), c.maxnum(c.x, c.y)),
     "a maximum with a constant": lambda c: (c.maxnum(c.x, c.number(1.0)), c.x),
     "a maximum for a minimum": lambda c: (c.maxnum(c.x, c.y), c.minnum(c.x, c.y)),
-    "a logarithm of another number": lambda c: (
-        c.mul(c.exp(c.x), c.log(c.y)),
-        c.mul(c.exp(c.x), c.log(c.z)),
-    ),
+    "a logarithm of another number": lambda c: (c.mul(c.exp(c.x), c.log(c.y)), c.mul(c.exp(c.x), c.log(c.z))),
     "a logarithm for its argument": lambda c: (c.add(c.exp(c.x), c.log(c.y)), c.add(c.exp(c.x), c.y)),
     "a product of logarithms": lambda c: (c.mul(c.log(c.x), c.log(c.y)), c.log(c.mul(c.x, c.y))),
     "erf of other numbers": lambda c: (c.erf(c.x), c.erf(c.y)),

@@ -94,26 +94,15 @@ TAIL = I + K * c(64)
     [
         pytest.param((c(5000011) > ROW, outside(ROW, 5_000_011)), id="masked-vector"),
         pytest.param(
-            (
-                c(70001) > ROW,
-                c(3001) > COLUMN,
-                outside(ROW * c(4096) + COLUMN, 70_000 * 4_096 + 3_001),
-            ),
+            (c(70001) > ROW, c(3001) > COLUMN, outside(ROW * c(4096) + COLUMN, 70_000 * 4_096 + 3_001)),
             id="masked-tile",
         ),
         pytest.param(
-            (
-                c(70001) > ROW,
-                c(999) > TAIL,
-                outside(ROW * c(1000) + TAIL, 70_000 * 1_000 + 999),
-            ),
+            (c(70001) > ROW, c(999) > TAIL, outside(ROW * c(1000) + TAIL, 70_000 * 1_000 + 999)),
             id="masked-k-tail",
         ),
         pytest.param(
-            (
-                c(999) > TAIL,
-                outside(ROW % c(70001) * c(1000) + TAIL, 70_000 * 1_000 + 999),
-            ),
+            (c(999) > TAIL, outside(ROW % c(70001) * c(1000) + TAIL, 70_000 * 1_000 + 999)),
             id="rows-modulo-m",
         ),
         pytest.param(
@@ -127,10 +116,7 @@ TAIL = I + K * c(64)
         pytest.param((minimum(ROW, c(77)) >= c(78),), id="clamp"),
         pytest.param((maximum(K - c(5), c(0)) < c(0),), id="clamp-below"),
         pytest.param((ite(c(50) > ROW, ROW, c(0)) >= c(50),), id="where"),
-        pytest.param(
-            (c(1) <= K, c(9) >= K, div_trunc(c(20) - K * c(2), K) * K > c(20)),
-            id="division-by-k",
-        ),
+        pytest.param((c(1) <= K, c(9) >= K, div_trunc(c(20) - K * c(2), K) * K > c(20)), id="division-by-k"),
     ],
 )
 def test_everyday_accesses_are_proved_without_z3(conditions: tuple[Expr, ...], no_z3: None) -> None:
@@ -143,8 +129,7 @@ def test_everyday_accesses_are_proved_without_z3(conditions: tuple[Expr, ...], n
         pytest.param((outside(ROW, 5_000_011),), id="no-mask"),
         pytest.param((c(5000011) >= ROW, outside(ROW, 5_000_011)), id="mask-off-by-one"),
         pytest.param(
-            (c(70001) > ROW, outside(ROW * c(4096) + COLUMN, 70_000 * 4_096 + 3_001)),
-            id="column-unmasked",
+            (c(70001) > ROW, outside(ROW * c(4096) + COLUMN, 70_000 * 4_096 + 3_001)), id="column-unmasked"
         ),
         pytest.param((c(16) > K, outside(TAIL, 1_000)), id="k-tail-unmasked"),
         pytest.param((leaves(wrap(ROW * c(40000), 32)), c(100000) > ROW), id="overflow"),

@@ -4,10 +4,7 @@ import triton.language as tl
 from kc_cases.lib import scale as twice
 
 
-@triton.autotune(
-    configs=[triton.Config({"B": 16}, num_warps=1), triton.Config({"B": 32})],
-    key=["n"],
-)
+@triton.autotune(configs=[triton.Config({"B": 16}, num_warps=1), triton.Config({"B": 32})], key=["n"])
 # between the decorators
 @triton.heuristics({"EVEN": lambda args: args["n"] % 2 == 0})
 @triton.jit
