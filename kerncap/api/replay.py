@@ -270,8 +270,8 @@ def save_checks(reproducer: Reproducer, measured: Measured | None, self_check: A
 
 
 def without_values(engine: Engine) -> bool:
-    """Whether the capture left all contents out: memory starts as zeros, and there is no oracle."""
-    return engine.manifest.closure.without_values
+    """Whether there is no oracle: the capture left all contents out, or nobody knows the result."""
+    return bool(engine.manifest.why_no_result)
 
 
 def runs_at_all(engine: Engine, which: str) -> Verdict:
@@ -280,6 +280,9 @@ def runs_at_all(engine: Engine, which: str) -> Verdict:
     outcome = engine.launch(which)
     if not outcome.ok:
         return badly_ended(outcome)
+    if not engine.manifest.closure.without_values:
+        why = "no result was recorded: the launch ran to its end"
+        return undecided(f"nothing to compare: {why}; verify compares several runs, or with --reference", why)
     why = "the contents were left out at capture (--no-values): the launch ran to its end, on zeros"
     return undecided(f"nothing to compare: {why}; a capture with them would decide it", why)
 

@@ -18,6 +18,7 @@ FORMAT_NAME = "kerncap-reproducer"
 RANGE_FORMAT_NAME = "kerncap-range"
 FORMAT_MAJOR = 1
 FORMAT_MINOR = 15
+UNRECORDED = "unrecorded"  # `Oracle.condition` of a launch whose result is not known
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
 CHUNK_BYTES = default.chunk_bytes  # 256 KiB: unit of deduplication, of zero dropping and of the post-state
@@ -460,9 +461,14 @@ class Oracle(_Base, frozen=True):
 
     kind: Literal["trusted", "suspect", "fault", "timeout", "regenerated"]
     error: Text | None = None
-    condition: Name | None = None  # "nonfinite", "differs": why it was kept
+    condition: Name | None = None  # "nonfinite", "differs": why it was kept; "unrecorded"
     detail: Text | None = None
     printed: Text | None = None  # by the kernel; None: nothing, or it is not known
+
+    @property
+    def is_unrecorded(self) -> bool:
+        """Whether nobody knows the result: another tool recorded what the launch began with, and no more."""
+        return self.condition == UNRECORDED
 
 
 class Version(_Base, frozen=True):
@@ -495,6 +501,12 @@ class Manifest(_Base, frozen=True):
     files: StoredFiles = ()  # README.md and other extras
     # What a reader should know: refusals, relocations.
     notes: Annotated[tuple[Text, ...], Meta(max_length=MAX_MAP)] = ()
+
+    @property
+    def why_no_result(self) -> str:
+        """For a message: why there is nothing to compare with; empty if there is."""
+        missing = "no result was recorded" if self.oracle.is_unrecorded else ""
+        return self.closure.why_without_values or missing
 
 
 # --- a range of launches ---------------------------------------------------------------------------

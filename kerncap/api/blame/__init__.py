@@ -58,8 +58,8 @@ def blame(path: Path | str, options: BlameOptions = BlameOptions()) -> Blame:
         language = manifest.kernel.language
         if language not in ("triton", "cuda"):
             raise BackendUnavailable("blame", f"{path} is a {language} kernel, not Triton's or CUDA's")
-        if manifest.closure.without_values:
-            raise BackendUnavailable("blame", f"{path}: {manifest.closure.why_without_values}")
+        if manifest.why_no_result:
+            raise BackendUnavailable("blame", f"{path}: {manifest.why_no_result}")
         trust.require(reproducer, options.trust, _WHY)
         text = _source(reproducer, options.candidate)
         runs = [_run(reproducer, text, python, options) for python in (options.pythons or (None,))]

@@ -147,10 +147,10 @@ class Targets:
 
 
 def require_values(reproducer: Reproducer) -> None:
-    """Raises UsageError where the capture left all contents out."""
-    closure = reproducer.manifest.closure
-    if closure.without_values:
-        remedy = "export another launch" if closure.not_held else "capture it with its values, then export"
-        raise UsageError(
-            f"{reproducer.path}: {closure.why_without_values}, so a project could compare nothing; {remedy}"
-        )
+    """Raises UsageError if there is no result to compare with."""
+    manifest = reproducer.manifest
+    if why := manifest.why_no_result:
+        remedy = "capture it with its values, then export"
+        if manifest.closure.not_held:
+            remedy = "export another launch"
+        raise UsageError(f"{reproducer.path}: {why}, so a project could compare nothing; {remedy}")

@@ -94,7 +94,7 @@ def _minimize(
                 "it needs: give a command with --keep-failing"
             )
         if without_values(engine):
-            raise UsageError(f"{path}: it holds no values, so there is nothing to leave out")
+            raise UsageError(f"{path}: it holds no values or no result, so nothing says what it needs")
         measured = write_set(reproducer, engine)
         free, how, tries, complete = _free(reproducer, engine, measured, options, deadline, progress)
     with Reproducer.open(path) as reproducer:

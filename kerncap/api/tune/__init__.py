@@ -193,7 +193,7 @@ def _check(reproducer: Reproducer) -> None:
             f"{reproducer.path}: the captured launch ended with a {manifest.oracle.kind}: "
             "there is no result to compare configurations with"
         )
-    if why := manifest.closure.why_without_values:
+    if why := manifest.why_no_result:
         raise UsageError(f"{reproducer.path}: {why}: there is nothing to compare with")
 
 

@@ -18,7 +18,6 @@ from kerncap.api.replay import (
     opened,
     outcome_result,
     runs_at_all,
-    without_values,
     write_set,
 )
 from kerncap.api.reproduced_faults import asserts_again
@@ -124,7 +123,7 @@ def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
         from kerncap.api.verify import hostile
 
         hostile.say(case, stage)
-    if without_values(engine):
+    if engine.manifest.closure.without_values:
         nothing = runs_at_all(engine, which)
         return _as(stage, nothing), "whether it ends", nothing
     return stage, "whether it ends", None

@@ -53,6 +53,7 @@ COMMANDS = {
     "ceilings": ("replay", str(GOLDEN_BLOCK), "--limits", "--trust", "--ceilings", "{}"),
     "from-core": ("from-core", "{}"),
     "from-core's program": ("from-core", "/proc/self/exe", "--exe", "{}"),
+    "from-recording": ("from-recording", "{}"),
     "prove": ("prove", "{}", str(GOLDEN)),
     "prove of a source": ("prove", "{}.py", str(GOLDEN)),
     "TTIR": ("sanitize", "{}.ttir", "--grid", "1"),

@@ -24,6 +24,7 @@ from tests.hostile.consent.planting import Marks, early, modules
 from tests.hostile.consent.test_shadows import compiled, marks, reproducers, run, script
 from tests.hostile.consent.tracing import Trace, top_level
 from tests.unit.capture.core_dump import built_dumps
+from tests.unit.capture.recordings import built
 
 __all__ = ["compiled", "marks", "reproducers", "script"]
 pytestmark = pytest.mark.long
@@ -33,6 +34,7 @@ MORE = {
     "arm": "arm {session} --last 1",
     "slice": "slice {range} 0 -o {out}/sliced",
     "from-core": "from-core {core}",
+    "from-recording": "from-recording {recording}",
     "edit": "replay {0} --once",
     "blame": "blame {0}",
     "until-fail": "replay {0} --until-fail 2",
@@ -107,13 +109,14 @@ def words_for(name: str, asked: list[str], folder: Path) -> str:
     (folder / "program.py").write_text(shadows.PROGRAM)
     packed, core = folder / "packed-by-hand.zip", folder / "core.nvcudmp"
     core.write_bytes(built_dumps.dump().elf())
+    recording = built.written(folder / "recording")
     if name == "unpack":
         from kerncap.api import pack
 
         pack(Path(asked[1]), packed)
     return WORDS[name].format(
         *asked, out=folder, space=shadows.space(folder), zip=packed, session=folder / ".kerncap-session-none",
-        range=RANGE, core=core, program=f"{sys.executable} {folder / 'program.py'}",
+        range=RANGE, core=core, recording=recording, program=f"{sys.executable} {folder / 'program.py'}",
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from tests.hostile.disks.test_commands_faults import is_whole
 from tests.session_options import session_json
 from tests.unit.capture.core_dump import built_dumps
 from tests.unit.capture.recorded import RecordedProcess, bare_session
+from tests.unit.capture.recordings import built
 from tests.unit.replay.build import add
 
 from .ordinary_user import PYTEST, Asked, Done, OrdinaryUser
@@ -27,6 +28,7 @@ from .ordinary_user import PYTEST, Asked, Done, OrdinaryUser
 # {0}, {1}: reproducers. What runs no kernel, and what does, or starts another Python.
 LIGHT = {
     "from-core": "from-core {core}",
+    "from-recording": "from-recording {recording} -o {out}/made",
     "inspect": "inspect --verify {0}",
     "diff": "diff {0} {1}",
     "pack": "pack {0} -o {out}/made.zip",
@@ -99,6 +101,7 @@ class Place:
         process.complete(0)
         process.end()
         (folder / "core.nvcudmp").write_bytes(built_dumps.dump().elf())
+        built.written(folder / "recording")
         space(folder)
         (folder / "program.py").write_text(PROGRAM)
         return made
@@ -144,6 +147,7 @@ class Place:
             self.repro, self.root / "add-500", out=self.out, zip=self.folder / "by-hand.zip", root=self.root,
             session=self.session, space=self.folder / "space.json", range=self.range,
             core=self.folder / "core.nvcudmp",
+            recording=self.folder / "recording",
         ).split()  # fmt: skip
 
     @property
