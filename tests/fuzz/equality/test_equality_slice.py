@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from tests.fuzz.equality.campaign import answers
 
-MUTANTS = 8
+MUTANTS = 16
 
 
+@pytest.mark.long
 def test_no_mutant_that_differs_is_proved() -> None:
     tally = Counter(answer for _, answer in answers(MUTANTS, seed=4, runs=6))
     assert not tally["WRONG"], tally

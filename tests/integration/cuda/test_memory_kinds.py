@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.integration.cuda.conftest import Bench
 from tests.parameters import first_of
 
@@ -34,6 +36,7 @@ def test_pieces_of_a_segment_that_were_taken_away_are_left_alone(bench: Bench) -
     assert captured.manifest().closure.included_bytes <= 8 << 20
 
 
+@pytest.mark.long
 def test_what_of_an_arena_is_zero_is_no_reason_to_refuse_a_launch(bench: Bench) -> None:
     options = ("-k", "vector_add", "--max-size", "1MiB")
     captured = bench.capture(*options, client=("memory_kinds", "arena"), self_check=True)

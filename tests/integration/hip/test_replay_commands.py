@@ -59,6 +59,7 @@ def mistaken(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_a_candidate_is_verified(kerncap: CommandLine, path: Path, folder: Path, mistaken: Path) -> None:
     good = folder / "good.hsaco"
     good.write_bytes(launches.kernels(folder))

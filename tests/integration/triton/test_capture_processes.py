@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.integration.conftest import CommandLine
 
 CHILDREN = Path(__file__).parent / "targets" / "capture_children.py"
 
 
+@pytest.mark.long
 def test_a_shell_between_kerncap_and_python(kerncap: CommandLine) -> None:
     script = f"{sys.executable} {CHILDREN} fork; exit 9"
     done = kerncap("capture", "--json", "-k", "mark", "--no-self-check", "--", "sh", "-c", script)

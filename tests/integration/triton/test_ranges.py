@@ -105,6 +105,7 @@ def run_alone(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_a_candidate_is_judged_at_its_launch(kerncap: CommandLine, mlp: Path) -> None:
     sliced = kerncap("slice", "--json", mlp, "2", "-o", "sliced").document["path"]
     [source] = (kerncap.folder / sliced / "source").glob("*.py")

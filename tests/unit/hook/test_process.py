@@ -16,6 +16,7 @@ from .conftest import ADD, HOOK, Run
 CALL = "x = torch.ones(8)\nadd[(1,)](x, x, x, 8, BLOCK=8)\n"
 
 
+@pytest.mark.long
 def test_fork_counts_from_zero_in_its_own_folder(run: Run) -> None:
     script = (
         ADD + CALL + "import os\npid = os.fork()\n" + CALL + "if pid: os.waitpid(pid, 0)\nprint(x[0].item())"

@@ -178,6 +178,7 @@ def commented_gather(source, index, out, n, m, width, BLOCK: tl.constexpr):
     tl.store(out + row * width + cols, value, mask=cols < width)
 
 
+@pytest.mark.long
 def test_comments_are_preconditions_of_memory_and_claims_of_all_else() -> None:
     signature = {"source": "*fp32", "index": "*i64", "out": "*fp32", "n": "i32", "m": "i32", "width": "i32"}
 
