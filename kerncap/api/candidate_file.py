@@ -66,6 +66,7 @@ class Kept:
 
     def named(self, text: str) -> str:
         """A text with the file's own place in it."""
+        text = text.replace(str(self.path), str(self.given))
         return text.replace(str(self.path.parent), str(self.given.parent))
 
 
@@ -97,7 +98,11 @@ def kept(file: Path | None, hostile: bool = False) -> Iterator[Kept | None]:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with suppress(PermissionError):  # nor can it be imported
                     shutil.copyfile(each, target)
-            yield Kept(file, copy, copy.read_bytes())
+            made = Kept(file, copy, copy.read_bytes())
+            try:
+                yield made
+            except UsageError as error:  # which names the copy
+                raise UsageError(made.named(str(error))) from error
 
 
 def _modules_beside(file: Path) -> list[Path]:

@@ -149,6 +149,7 @@ def test_what_a_launch_passes_has_to_be_there(kerncap: CommandLine, mlp: Path) -
         (kerncap.folder / "c.py").write_text(text.replace(old, new))
         done = kerncap("verify", mlp, "--candidate", "c.py")
         assert done.status == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+        assert done.stderr.startswith("kerncap: c.py: LAUNCHES[0]"), done.stderr
     missing = verified(kerncap, mlp, text.replace('"x": "0.x", ', ""))
     assert missing["result"] == "fail" and "it takes x, which the launch does not pass" in missing["summary"]
 
