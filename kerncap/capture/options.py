@@ -231,9 +231,9 @@ class CaptureOptions:
             raise UsageError("--dormant takes no selectors: give them to kerncap arm, later")
         if self.run.dormant and chosen.stop:
             raise UsageError("--dormant and --stop exclude each other: kerncap arm --stop ends the program")
-        if chosen.graph is not None and word.backend.cuda not in self.run.backends:
+        if chosen.graph is not None and not {word.backend.cuda, word.backend.hip} & {*self.run.backends}:
             raise UsageError(
-                f"--graph with --backend {self.run.backend}: launches of graphs are seen by the CUDA shim "
-                "only; leave out --backend"
+                f"--graph with --backend {self.run.backend}: launches of graphs are seen by the native "
+                "shims only; leave out --backend"
             )
         self.keep.check(chosen)

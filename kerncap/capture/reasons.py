@@ -284,7 +284,7 @@ def _no_such_graph(graph: int, skip: int, processes: Sequence[ProcessLog]) -> st
     most = max(map(len, launched), default=0)
     text = f"--graph {graph}:{skip}: "
     if not most:
-        return text + "the program launched no CUDA graph that the CUDA shim saw"
+        return text + "the program launched no graph that a native shim saw"
     if graph >= most:
         return f"{text}graphs 0 to {most - 1} were launched (kerncap list --by graph shows them)"
     times = max(counts[graph] for counts in launched if len(counts) > graph)

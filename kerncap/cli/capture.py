@@ -35,7 +35,7 @@ from kerncap.format.contract import Backend, Memory, default
 )  # fmt: skip
 @click.option(
     "--graph", metavar="N[:K]",
-    help="A range: all kernels in launch K (0) of CUDA graph N, as `kerncap list --by graph` numbers it.",
+    help="A range: all kernels in launch K (0) of graph N, as `kerncap list --by graph` numbers it.",
 )  # fmt: skip
 @click.option(
     "--dormant", is_flag=True, help="Start with nothing selected; choose launches with `kerncap arm`."

@@ -18,7 +18,7 @@ TOP = 20
 @click.command("list", context_settings={"ignore_unknown_options": False})
 @click.option(
     "--by", type=click.Choice(["range", "graph", "stream", "device", "rank", "configuration"]),
-    help="Split launches by NVTX range (a tree), CUDA graph, stream, device, rank or configuration.",
+    help="Split launches by NVTX range (a tree), graph, stream, device, rank or configuration.",
 )  # fmt: skip
 @click.option("--stacks", is_flag=True, help="Show where in Python each kernel is launched from.")
 @click.option(

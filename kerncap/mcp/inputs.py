@@ -49,7 +49,7 @@ class List(Takes, frozen=True, kw_only=True):
     command: Command
     by: Annotated[
         Literal["range", "graph", "stream", "device", "rank", "configuration"] | None,
-        _says("Split launches by NVTX range, CUDA graph, stream, device, rank or configuration."),
+        _says("Split launches by NVTX range, graph, stream, device, rank or configuration."),
     ] = None
     top: Annotated[int, Meta(ge=0, description="Number of kernels, most expensive first; 0 for all.")] = 20
 

@@ -13,6 +13,7 @@
 #include "hip/agents.h"
 #include "hip/copies.h"
 #include "hip/faults.h"
+#include "hip/graphs.h"
 #include "hip/images.h"
 #include "hip/kernel_objects.h"
 #include "hip/queues.h"
@@ -23,6 +24,7 @@ namespace {
 
 void before() noexcept {
   programs::lock();
+  lock_graphs();
   lock_images();
   lock_code();
   lock_queues();
@@ -34,6 +36,7 @@ void in_parent() noexcept {
   unlock_queues();
   unlock_code();
   unlock_images();
+  unlock_graphs();
   programs::unlock();
 }
 

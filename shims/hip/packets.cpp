@@ -11,6 +11,7 @@
 #include "common/glibc_floor.h"
 #include "common/readable.h"
 #include "hip/faults.h"
+#include "hip/graphs.h"
 #include "hip/kernel_objects.h"
 
 namespace kerncap::hip {
@@ -45,6 +46,7 @@ Launch describe(const Queue& queue, HipKernel& kernel, const DispatchPacket& pac
     launch.shared_bytes = packet.group_segment_size - kernel.static_group_bytes;
   launch.stream = const_cast<Queue*>(&queue);
   launch.device = queue.device;
+  launch.turn = graph_here();
   launch.route = "hsa queue " + std::to_string(queue.number);
   return launch;
 }

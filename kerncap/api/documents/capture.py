@@ -121,7 +121,7 @@ class ListedRow(Part, frozen=True, kw_only=True):
     device: int | None
     range: Annotated[Names, says("Open NVTX ranges, outermost first.")]
     route: str | None
-    graph: Annotated[int | None, says("Number of the CUDA graph, in the order of first launches.")]
+    graph: Annotated[int | None, says("Number of the graph, in the order of first launches.")]
     time_ns: Nanoseconds
     timed: Annotated[Count, says("Number of launches in time_ns.")]
     min_ns: int | None
