@@ -15,6 +15,7 @@ _ALL = (1 << schema.MAX_RANGE_LAUNCHES) - 1
 _EVENT_ATTRIBUTES = (7, 12)
 _MAY_WAIT = re.compile(rb"\btt\.atomic|isVolatile = true|inline_asm|\btt\.extern|\btt\.call\b")
 _GRAPH = "cuGraphLaunch"
+_NO_BARRIER = ", no barrier"  # of an AQL packet that need not wait for those before it in its queue
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ def _stream_text(of: LaunchOfRange) -> str:
 def _same_stream(one: LaunchOfRange, other: LaunchOfRange) -> bool:
     first, second = one.manifest.launch, other.manifest.launch
     in_graphs = all((launch.route or "").startswith(_GRAPH) for launch in (first, second))
-    return first.stream == second.stream and not in_graphs
+    overlaps = (second.route or "").endswith(_NO_BARRIER)
+    return first.stream == second.stream and not in_graphs and not overlaps
 
 
 def facts_of(launch: LaunchOfRange, before: LaunchOfRange | None, gone: set[int], waits: _Waits) -> Facts:

@@ -100,6 +100,12 @@ def test_an_unknown_version_is_said_once(capture: Run) -> None:
     assert "amd_ext table 3.592" in failed["reason"]
 
 
+def test_a_packet_without_its_barrier_bit_is_told(capture: Run) -> None:
+    capture("queue_without_a_barrier")
+    [launch] = capture.of(RecordKind.LAUNCH)
+    assert (launch["stream"], launch["route"]) == ("hsa queue 0", "hsa queue 0, no barrier")
+
+
 def test_a_launch_in_the_middle_of_a_batch(capture: Run) -> None:
     capture("queue_chosen_in_the_middle_of_a_batch")
     [launch], [complete] = capture.of(RecordKind.LAUNCH), capture.of(RecordKind.COMPLETE)

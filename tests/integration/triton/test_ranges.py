@@ -237,6 +237,20 @@ def test_launches_that_nothing_orders_are_named(kerncap: CommandLine, copy: Path
     assert kerncap("sanitize", "--trust", "--check", "oob", "--json", copy).judged["result"] == "pass"
 
 
+def test_packets_without_a_barrier_are_not_ordered(kerncap: CommandLine, copy: Path) -> None:
+    for number, route in enumerate(("", ", no barrier", "")):
+
+        def in_queue(launch: dict[str, Any], route: str = route) -> None:
+            launch["device"].update(kind="hip", arch="gfx90a")
+            launch["launch"].update(stream="hsa queue 0", route=f"hsa queue 0{route}")
+            for region in launch["regions"]:
+                region.update(kind="device", device=0)
+
+        reseal(copy, number, in_queue)
+    flows = kerncap("inspect", "--json", copy).document["flows"]
+    assert [(flow["from"], flow["to"], flow["ordered"]) for flow in flows] == [(0, 1, None), (1, 2, True)]
+
+
 def test_what_takes_one_launch_refuses_a_range(kerncap: CommandLine, mlp: Path) -> None:
     for command in (("diff", mlp), ("tune",), ("minimize",)):
         done = kerncap(*command, mlp)

@@ -84,6 +84,16 @@ CASE(queue_chosen_in_the_middle_of_a_batch) {
   check_order(seen(queue), batch);
 }
 
+CASE(queue_without_a_barrier) {
+  Program p;
+  HsaQueue* queue = make_queue();
+  Signal done = make_signal(1);
+  Packet packet = dispatch(p.add, p.arguments, done);
+  packet.header = constant::packet_dispatch;
+  submit(queue, {packet});
+  wait(done);
+}
+
 CASE(queue_one_packet_a_callback) {
   whole_batches = false;
   Program p;
