@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.integration.docs.pages import Reproducers, blocks, commands, differs, given, normal, unmarked
+from tests.unit.test_project import ROOT
 
 PAGE = """\
 Text.
@@ -101,3 +104,15 @@ def test_hashes_of_the_page_become_those_of_the_run(tmp_path: Path) -> None:
     assert known.translate("small/add-dddddddd", tmp_path) == "small/add-22222222"
     (tmp_path / "received" / "add-11111111").mkdir(parents=True)
     assert known.translate("received/add-eeeeeeee", tmp_path) == "received/add-11111111", "a second copy"
+
+
+def test_the_picture_shows_the_commands_of_the_readme() -> None:
+    text = re.sub(r"<[^>]*>", "", (ROOT / "docs/terminal.svg").read_text())
+    picture = html.unescape(text).replace("\xa0", " ")
+    section = (ROOT / "README.md").read_text().split("## 60 seconds")[1].split("\n## ")[0]
+    commands = re.findall(r"^\$ kerncap (\w+ .+)$", section, re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        words = re.escape(command).replace("5c583801", "[0-9a-f]{8}")
+        assert re.search(words, picture), command
+    assert "Result: PASS" in picture and "Result: FAIL" in picture
