@@ -52,6 +52,8 @@ COMMANDS = {
     "schema": "Print the JSON Schema of a command's --json.",
     "mcp": "Serve the commands to an agent over the Model Context Protocol.",
 }
+# What people may look for under a name that no command has.
+ELSEWHERE = {"optimise-task": "report --task", "optimize-task": "report --task", "import": "from-recording"}
 CONFIGURED = ("capture", "list", "tune", "minimize", "diff")  # have defaults in `kerncap.cli.settings`
 # `color`: click would drop what looks like a colour, where `streams` shows it as what it is.
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # before click 8.2 no error
@@ -95,7 +97,8 @@ class LazyGroup(click.Group):
         if args[0] not in COMMANDS:
             import difflib  # milliseconds, for a mistake only
 
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            near = difflib.get_close_matches(args[0], [*ELSEWHERE, *COMMANDS], n=1)
+            near = [ELSEWHERE.get(name, name) for name in near]
             if near:
                 ctx.fail(f"No such command {args[0]!r}, did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)

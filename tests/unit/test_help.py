@@ -36,5 +36,7 @@ def test_a_command_that_is_misspelt_is_guessed(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == (
         "kerncap: No such command 'captur', did you mean 'capture'; see kerncap --help\n"
     )
+    assert main(["optimise-task", "folder"]) == 2
+    assert "did you mean 'report --task'" in capsys.readouterr().err
     assert main(["zzz"]) == 2
     assert capsys.readouterr().err == "kerncap: No such command 'zzz'; see kerncap --help\n"
