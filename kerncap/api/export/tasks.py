@@ -153,12 +153,13 @@ def _tolerance(tensor: Tensor) -> tuple[float, ...]:
 
 
 def _only_output(reproducer: Reproducer, launch: LaunchFunction, whose: str) -> Tensor:
-    if len(launch.outputs) > 1:
+    first, *others = launch.outputs
+    if others:
         names = ", ".join(one.name for one in launch.outputs)
         raise UsageError(
             f"{reproducer.path}: it writes {names}, but {whose} compares one; --as flashinfer-trace"
         )
-    return launch.outputs[0]
+    return first
 
 
 def _definition(name: str, manifest: Manifest, launch: LaunchFunction) -> dict[str, Any]:
