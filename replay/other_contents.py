@@ -15,6 +15,7 @@ from kerncap.replay.byte_effects import SEED_B, Measured, poison
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, redraw, redrawable, where
 from kerncap.replay.noise import Noise
+from kerncap.replay.outcome import Config
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import outside_views, place_name, units, view_name
 from kerncap.replay.verdict import gap_reasons
@@ -42,6 +43,7 @@ class Shown:
         default_factory=dict
     )  # by view, of a candidate that agrees
     contents: list[Callable[[], None]] = field(default_factory=list)  # each puts into memory what was shown
+    numbers: list[Config] = field(default_factory=list)  # that were passed in what was shown
 
 
 def on_other_values(engine: Engine, measured: Measured, tolerance: Tolerance, seed: int = 1) -> Shown:

@@ -64,6 +64,12 @@ def other_integers(manifest: Manifest, names: frozenset[str]) -> dict[str, str]:
     return found
 
 
+def decoded(manifest: Manifest, scalars: dict[str, str]) -> dict[str, float]:
+    """The numbers themselves."""
+    floats = {one.name for one in manifest.arguments if isinstance(one.value, FloatValue)}
+    return {name: float.fromhex(text) if name in floats else int(text) for name, text in scalars.items()}
+
+
 def described(manifest: Manifest, scalars: dict[str, str]) -> str:
     """For people: ``s = 1.5 in place of 1``; nothing where nothing was changed."""
     parts = []

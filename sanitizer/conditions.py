@@ -3,7 +3,8 @@
 A special case for values that nobody tried hides in one: ``tl.where(x * x != 1e9, right, wrong)``. Looked at
 is what throws most of a number away and depends on memory: comparisons and what joins them, maxima, minima
 and clamps, rounding to integers, arithmetic on bits, and floating-point arithmetic of which nothing is left,
-as of ``tl.exp(x - 1e9)``. Lanes that a mask leaves out do not count, as far as others are there.
+as of ``tl.exp(x - 1e9)``. So is ``if n > 1000``: a comparison of numbers that are one for the whole launch.
+Lanes that a mask leaves out do not count, as far as others are there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kerncap.sanitizer.concrete.plan import Plan
 from kerncap.sanitizer.concrete.run import evaluate
 from kerncap.sanitizer.concrete.values import Array, Bools, Tile, either, element_of
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.steers import is_from_memory, numbers_of
+from kerncap.sanitizer.steers import is_from_memory, is_of_launch, numbers_of
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import DIVISIONS, SHIFTS, Dense, FloatType, IntType, Operation, Value, walk
 
@@ -42,6 +43,8 @@ _STEPS = (
     | SHIFTS
 )
 _JOINS = frozenset(("arith.andi", "arith.ori", "arith.xori"))
+_COMPARISONS = frozenset(("arith.cmpi", "arith.cmpf"))
+_CLAIMS = frozenset(("llvm.intr.assume", "tt.assert"))  # what a kernel may say of itself
 _OF_TRUTHS = _JOINS | {"arith.cmpi", "arith.extui"}
 _TESTS = frozenset(
     f"__nv_{name}" for name in ("isnanf", "isnand", "isinff", "isinfd", "finitef", "isfinited")
@@ -107,14 +110,14 @@ class Conditions:
     """The conditions of a launch's kernel; raises FormatError for TTIR that can't be read."""
 
     def __init__(self, launch: Launch) -> None:
-        self._launch = launch
+        self.launch = launch
         self._module = read_module(launch.ttir)
         self.flow = flow = Dataflow(self._module, self._module.kernel, launch)
-        watched = [one for one in flow.operations if _is_condition(flow, one)]
         users: dict[Value, list[Operation]] = {}
         for each in flow.operations:
             for value in each.operands:
                 users.setdefault(value, []).append(each)
+        watched = [one for one in flow.operations if _is_condition(flow, one) and not _is_claim(users, one)]
         self._by_operation = {
             one: Condition(
                 one, _form(one), _kind(flow, one), frozenset(_numbers(flow, launch, one)),
@@ -269,7 +272,16 @@ def _marked(step: Step, operation: Operation) -> Step:
 def _is_condition(flow: Dataflow, operation: Operation) -> bool:
     if operation.name not in _WATCHED or _is_in_one_step(operation):
         return False
-    return is_from_memory(flow, operation.operands)
+    if is_from_memory(flow, operation.operands):
+        return True
+    of_launch = operation.name in _COMPARISONS and isinstance(operation.results[0].type, IntType)
+    return of_launch and is_of_launch(flow, operation.operands)
+
+
+def _is_claim(users: Mapping[Value, Sequence[Operation]], operation: Operation) -> bool:
+    """Whether it is only for what a kernel says of itself: an assumption, an assertion."""
+    uses = set(_uses(users, operation))
+    return bool(uses) and uses <= _CLAIMS
 
 
 def _is_in_one_step(operation: Operation) -> bool:
@@ -306,12 +318,13 @@ def _kind(flow: Dataflow, operation: Operation) -> str:
     """The same for a comparison, its opposite, and its operands in turn."""
     if operation.name in _CHOICES:
         return "choice"
-    if operation.name not in ("arith.cmpi", "arith.cmpf"):
+    if operation.name not in _COMPARISONS:
         return operation.name
     predicate = str(operation.attributes["predicate"]).lstrip("ous")
     if predicate not in ("lt", "le", "gt", "ge"):
         return "equal"
-    first, second = (is_from_memory(flow, [one]) for one in operation.operands)
+    varies = is_from_memory if is_from_memory(flow, operation.operands) else is_of_launch
+    first, second = (varies(flow, [one]) for one in operation.operands)
     if first and second:
         return "choice"  # either may be written first
     turned = not first  # else a number is on the right
@@ -329,7 +342,8 @@ def _is_of_infinities(flow: Dataflow, operation: Operation) -> bool:
     if operation.name not in _OF_TRUTHS:
         return False
     owners = [one.owner for one in operands if is_from_memory(flow, [one])]
-    return all(isinstance(one, Operation) and _is_of_infinities(flow, one) for one in owners)
+    tests = [isinstance(one, Operation) and _is_of_infinities(flow, one) for one in owners]
+    return bool(tests) and all(tests)
 
 
 def _is_infinite(value: Value) -> bool:

@@ -38,6 +38,7 @@ _SAME_NUMBER = frozenset((
     *("arith.sitofp", "arith.uitofp", "arith.extf", "arith.truncf", "arith.trunci"),
 ))  # fmt: skip
 _REDUCES = frozenset(("tt.descriptor_reduce",))  # a store that is an atomic for each element
+_MEMORY_READS = LOADS | ATOMICS
 _MOST_NUMBERS = 16
 
 
@@ -102,20 +103,38 @@ def _scattered(flow: Dataflow, names: frozenset[str]) -> frozenset[int]:
 
 
 def is_from_memory(flow: Dataflow, values: Sequence[Value]) -> bool:
+    return any(isinstance(one, Operation) and one.name in _MEMORY_READS for one in _leaves(flow, values))
+
+
+def is_of_launch(flow: Dataflow, values: Sequence[Value]) -> bool:
+    """Whether it is one number for the whole launch, made of what is passed and of the grid."""
+    leaves = list(_leaves(flow, values))
+    names = [one.name if isinstance(one, Operation) else "" for one in leaves]
+    passed = [
+        one in flow.kernel.arguments or name == "tt.get_num_programs"
+        for one, name in zip(leaves, names, strict=True)
+    ]
+    return any(passed) and len(leaves) == sum(passed) + names.count("arith.constant")
+
+
+def _leaves(flow: Dataflow, values: Sequence[Value]) -> Iterator[Operation | Value]:
+    """What decides the values: reads of memory, operations without operands, the kernel's arguments."""
     seen, queue = set(values), list(values)
     while queue:
         value = queue.pop()
         before = flow.forwarded(value)
         owner = value.owner
-        if before is None and isinstance(owner, Operation):
-            if owner.name in LOADS or owner.name in ATOMICS:
-                return True
-            before = list(owner.operands)
+        if before is None:
+            if not isinstance(owner, Operation):
+                yield value
+            elif owner.name in _MEMORY_READS or not owner.operands:
+                yield owner
+            else:
+                before = list(owner.operands)
         for one in (*(before or ()), *flow.steering(value)):
             if one not in seen:
                 seen.add(one)
                 queue.append(one)
-    return False
 
 
 def _unknown(operation: Operation) -> bool:

@@ -118,6 +118,13 @@ EDITED = {
         device=ONE_WAY,
         changes=(("x * scale * w, mask", "x * scale * w + tl.exp(tl.abs(x) - 1e9), mask"),),
     ),
+    "hidden_size": Edited(
+        what="right up to the captured number of columns",
+        source="tried by hand: a special case for the captured shape, and for smaller ones",
+        host="columns > 100 was false for every value that was tried",
+        device=ONE_WAY,
+        changes=((LOAD_OF_W, "    if columns > 100:\n        x = 2 * x\n" + LOAD_OF_W),),
+    ),
     "hidden_bits": Edited(
         what="right but for one number, which it recognises by its bits",
         source="tried by hand: a condition on bits",

@@ -18,9 +18,10 @@ from kerncap.log import one_line
 from kerncap.replay.engine import Engine
 from kerncap.replay.judge_requests import memory
 from kerncap.replay.other_contents import Shown
+from kerncap.replay.outcome import Config
 from kerncap.sanitizer.concrete.machine import Limits
 from kerncap.sanitizer.conditions import Condition, Conditions, Form
-from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.launch import Argument, Launch, ScalarArgument
 from kerncap.sanitizer.paged_bytes import NotReadable
 from kerncap.sanitizer.sources.reproducer import ReproducerContents
 from kerncap.sanitizer.ttir.ir import Frame
@@ -31,14 +32,18 @@ _REMEDY = "a capture in which it goes the other way would decide it"
 _WHAT = "that each condition went both ways"
 
 
-def on_conditions(case: Case, contents: Sequence[Callable[[], None]]) -> Shown:
-    """Conditions that went one way on the captured contents, and on all that ``contents`` put into memory."""
+def on_conditions(case: Case, contents: Sequence[Callable[[], None]], numbers: Sequence[Config]) -> Shown:
+    """Conditions that went one way on the captured launch, and on all that was tried in place of it.
+
+    ``contents`` put other values into memory; ``numbers`` were passed in place of the captured ones.
+    """
     found = Shown(remedy=_REMEDY)
     if not compiled.applies(case) or case.options.candidate is None:
         return found
     captured = compiled.captured(case)
     try:
-        mine, theirs, why = _evaluated(case.engine, compiled.launch(case), captured(), contents)
+        launch = compiled.launch(case)
+        mine, theirs, why = _evaluated(case.engine, launch, captured(), contents, numbers)
         texts = {case.options.candidate.name: case.options.candidate.read_text(encoding="utf-8")}
     except (KerncapError, OSError, UnicodeDecodeError) as error:
         found.not_shown.append(f"{_WHAT}: {one_line(str(error).splitlines()[0])}")
@@ -76,25 +81,41 @@ def _lines(conditions: Sequence[Condition]) -> str:
 
 
 def _evaluated(
-    engine: Engine, candidate: Launch, captured: Launch, contents: Sequence[Callable[[], None]]
+    engine: Engine,
+    candidate: Launch,
+    captured: Launch,
+    contents: Sequence[Callable[[], None]],
+    numbers: Sequence[Config],
 ) -> tuple[Conditions, Conditions, str]:
     """The conditions of both launches; and why not all of it was evaluated, if so."""
     mine, theirs = kernels = Conditions(candidate), Conditions(captured)
+    tried: list[Callable[[], None] | Config] = [Config(), *numbers, *contents]
     why, start = "", time.thread_time()
-    for number, put in enumerate((None, *contents)):
-        waiting = [one for one in kernels if one.open]
-        if put is not None:
-            if not waiting:
-                break
-            decides = unlike(mine, theirs) or unlike(theirs, mine)
-            if not decides and time.thread_time() - start > _ENOUGH_S:
-                return mine, theirs, why or f"only on {number} of {len(contents) + 1} sets of values"
-            put()
-        for one, launch in zip(kernels, (candidate, captured), strict=True):
-            if put is None or one in waiting:
-                given = launch if put is None else _in_memory(engine, launch)
-                why = one.evaluate(given, _LIMITS) or why
+    for number, one in enumerate(tried):
+        waiting = [kernel for kernel in kernels if kernel.open or not number]
+        if not waiting:
+            break
+        decides = not number or unlike(mine, theirs) or unlike(theirs, mine)
+        if not decides and time.thread_time() - start > _ENOUGH_S:
+            return mine, theirs, why or f"only on {number} of {len(tried)} sets of values"
+        if not isinstance(one, Config):
+            one()
+        for kernel, launch in zip(kernels, (candidate, captured), strict=True):
+            if kernel in waiting:
+                given = _with(one, launch) if isinstance(one, Config) else _in_memory(engine, launch)
+                why = kernel.evaluate(given, _LIMITS) or why
     return mine, theirs, why
+
+
+def _with(numbers: Config, launch: Launch) -> Launch:
+    """The launch with other numbers as arguments, and their grid."""
+    arguments: list[Argument] = []
+    for one in launch.arguments:
+        number = numbers.arguments.get(one.name)
+        if isinstance(one, ScalarArgument) and isinstance(number, int | float):
+            one = replace(one, value=number)
+        arguments.append(one)
+    return replace(launch, arguments=tuple(arguments), grid=numbers.grid or launch.grid)
 
 
 def _in_memory(engine: Engine, launch: Launch) -> Launch:

@@ -45,14 +45,15 @@ def not_by_chance(
         further += _on_boundaries(case, measured)
     else:
         found.not_shown.append("other sizes: launches in a row have those that they were captured with")
-    shown, contents = other, list(other.contents)
+    shown, contents, numbers = other, list(other.contents), list(other.numbers)
     while not shown.reasons and not shown.open and further:
         shown = further.pop(0)()
         found.shown += shown.shown
         found.not_shown += shown.not_shown
         contents += shown.contents
+        numbers += shown.numbers
     if not shown.reasons and not shown.open and engine.one_launch:
-        shown = conditions.on_conditions(case, contents)
+        shown = conditions.on_conditions(case, contents, numbers)
         found.not_shown += shown.not_shown
     if shown.reasons:
         return _failed(verdict, shown.reasons)

@@ -23,7 +23,7 @@ from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import readable_views
 from kerncap.replay.other_contents import BEFORE, Differential
 from kerncap.replay.outcome import Config
-from kerncap.replay.scalars import described, other_integers, smaller_floats
+from kerncap.replay.scalars import decoded, described, other_integers, smaller_floats
 from kerncap.replay.units import view_name
 from kerncap.replay.wider_values import nonfinite_of_capture
 
@@ -134,11 +134,11 @@ def _with_numbers(case: Case, measured: Measured, scalars: dict[str, str]) -> ot
             if which == ORIGINAL:
                 return other_contents.Shown(not_shown=[reason])
             return other_contents.Shown(reasons=[f"with {reason}"])
-    return _compared(case, measured, what, names)
+    return _compared(case, measured, what, names, Config({**decoded(engine.manifest, scalars)}))
 
 
 def _compared(
-    case: Case, measured: Measured, what: str, names: list[str], nonfinite: int | None = None
+    case: Case, measured: Measured, what: str, names: list[str], numbers: Config, nonfinite: int | None = None
 ) -> other_contents.Shown:
     """Two loaded variants, the captured kernel's first, on the captured contents; they are unloaded then."""
     original, candidate = names
@@ -154,7 +154,7 @@ def _compared(
         nonfinite=nonfinite,
     )
     shown = differential.judge()
-    shown.contents = []  # those of the capture
+    shown.contents, shown.numbers = [], [numbers] * bool(shown.shown)  # contents are those of the capture
     for name in names:
         case.engine.unload(name)
     return shown
@@ -182,7 +182,8 @@ def _of_size(case: Case, measured: Measured, size: Size) -> other_contents.Shown
     integers = readable_views(engine.manifest, measured)[1]
     # What was below the size, an index or a length, may not be any more.
     limit = nonfinite_of_capture(engine, measured) if integers else None
-    shown = _compared(case, measured, f"{size.name}{size.remark}", names, limit)
+    numbers = Config(dict(size.arguments), grid=size.grid)
+    shown = _compared(case, measured, f"{size.name}{size.remark}", names, numbers, limit)
     if integers and shown.reasons:
         held = ", ".join(dict.fromkeys(view_name(engine.manifest, view) for view in integers))
         shown.open, shown.reasons = shown.open + shown.reasons, []
@@ -219,6 +220,7 @@ def on_some_sizes(case: Case, measured: Measured) -> other_contents.Shown:
         found.reasons += shown.reasons
         found.shown += shown.shown
         found.not_shown += shown.not_shown
+        found.numbers += shown.numbers
     return found
 
 

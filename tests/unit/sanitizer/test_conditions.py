@@ -18,6 +18,7 @@ from triton.language.extra.cuda import libdevice
 from kerncap.api.verify.conditions import unlike
 from kerncap.sanitizer.concrete.machine import Limits
 from kerncap.sanitizer.conditions import Condition, Conditions, Form
+from kerncap.sanitizer.launch import Argument, ScalarArgument
 
 from .checks.memory_launches import ArrayContents
 from .compiled import launch_of
@@ -36,6 +37,18 @@ def conditions(x_ptr, out, n, limit, CASE: tl.constexpr, B: tl.constexpr):
         y = x
     if CASE == "argument":
         y = tl.where(limit > 7.0, x, 1.0)
+    elif CASE == "size":
+        if n > 12:
+            y = x * 2
+    elif CASE == "grid":
+        if tl.num_programs(0) != 2:
+            y = x * 2
+    elif CASE == "program":
+        if tl.program_id(0) > n:
+            y = x * 2
+    elif CASE == "claims":
+        tl.assume(n > 0)
+        tl.assume(tl.max(x, axis=0) < 1000.0)
     elif CASE == "square":
         y = tl.where(x * x != 9.0, x, 1.0)
     elif CASE == "above":
@@ -174,7 +187,7 @@ def test_what_a_condition_decides() -> None:
 
 @pytest.mark.parametrize(
     ("candidate", "added", "dropped"),
-    [("not above", 0, 0), ("stored above", 1, 1), ("below", 1, 1), ("argument", 0, 1)],
+    [("not above", 0, 0), ("stored above", 1, 1), ("below", 1, 1), ("argument", 1, 1)],
 )
 def test_what_a_candidate_adds_and_what_it_drops(candidate: str, added: int, dropped: int) -> None:
     mine, theirs = judged(candidate)[0], judged("above")[0]
@@ -186,8 +199,21 @@ def test_what_is_behind_a_branch_that_is_not_taken_is_not_named() -> None:
     assert [one.numbers for one in judged("branch", [0], [9])[0].open] == [{77}]
 
 
-@pytest.mark.parametrize("case", ["argument", "loop"])
-def test_what_says_nothing_of_values_in_memory_is_no_condition(case: str) -> None:
+@pytest.mark.parametrize(("case", "way"), [("argument", 0), ("size", 0), ("grid", 0)])
+def test_one_number_of_the_launch_is_a_condition(case: str, way: int) -> None:
+    found, _ = judged(case)
+    assert ways(found.open) == [{way}]
+    launch = found.launch
+    found.evaluate(replace(launch, grid=(3, 1, 1), arguments=tuple(map(larger, launch.arguments))), Limits())
+    assert found.open == []
+
+
+def larger(argument: Argument) -> Argument:
+    return replace(argument, value=argument.value + 7) if isinstance(argument, ScalarArgument) else argument
+
+
+@pytest.mark.parametrize("case", ["program", "claims", "loop"])
+def test_what_says_nothing_of_values_is_no_condition(case: str) -> None:
     assert judged(case)[0].open == []
 
 
