@@ -304,7 +304,9 @@ KERNEL(_Z15gather_bindlessPKyPfiiii) {
 // --- odd behaviour --------------------------------------------------------------------------------
 
 // What polls for seconds takes a processor of a GPU's, not of the tests'.
-void rest() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
+void rest() {
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
 
 // wait_for_flag(volatile int*, int*): until the host sets the flag; says in the next word that it runs
 KERNEL(_Z13wait_for_flagPViPi) {
