@@ -31,6 +31,7 @@ from tests.unit.sanitizer.checks.tile_kernels import (
     stencil,
     sub_word,
     three_axes,
+    turned,
     xor_swizzle,
 )
 from tests.work import calls_of
@@ -168,6 +169,7 @@ def test_a_store_without_a_program_id() -> None:
 
 def test_one_program_has_nobody_to_race_with() -> None:
     assert check(launched(everybody, (1,), TWO, x=(64,), o=(64,), n=60, B=64)) == []
+    assert check(launched(turned, (1,), {"o": "*i32"}, o=(128,), B=64)) == []
 
 
 def test_a_swizzle_that_algebra_does_not_see_through_is_looked_up() -> None:

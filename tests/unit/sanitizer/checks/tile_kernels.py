@@ -114,6 +114,13 @@ def everybody(x, o, n, B: tl.constexpr):
 
 
 @triton.jit
+def turned(o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i, i)
+    tl.store(o + B + i, tl.load(o + B - 1 - i))
+
+
+@triton.jit
 def early_return(x, n, B: tl.constexpr):
     pid = tl.program_id(0)
     if pid * B >= n:
