@@ -105,10 +105,7 @@ def _fork() -> int:
 
 def _begin(control: socket.socket) -> list[str]:
     """In a fork that has no job yet: load, start the driver meanwhile, then wait for the words."""
-    os.environ.setdefault(_QUEUES, "1")
-    initializing = threading.Thread(target=_initialize_driver)
-    initializing.start()
-    driver = _load_bindings()  # before the rest: the context takes as long as that
+    driver = _load_bindings()  # first, and alone: the driver takes longer to start than the rest to load
     starting = threading.Thread(target=_start_driver, args=(driver,))
     starting.start()
     _load("cuda")
@@ -117,7 +114,6 @@ def _begin(control: socket.socket) -> list[str]:
 
     message, given = _next(control)
     control.close()
-    initializing.join()
     starting.join()
     return _become(typed_json.read(Asked, message), given)
 
@@ -166,21 +162,14 @@ def _load_bindings() -> Any:
         return importlib.import_module(".cuda_bindings", __package__).load("driver")
 
 
-def _initialize_driver() -> None:
-    """The first half of the driver's start, by ctypes: its bindings take nearly as long to load."""
-    with contextlib.suppress(Exception):  # whoever needs the driver will say what is wrong with it
-        import ctypes
-
-        ctypes.CDLL("libcuda.so.1").cuInit(0)
-
-
 def _start_driver(driver: Any) -> None:
     """Start CUDA's driver, and the context of its only device: that is nine tenths of a worker's start.
 
     Of several devices it is not known which will be wanted, and a device that takes one context at a time may
     be wanted by another process.
     """
-    with contextlib.suppress(Exception):
+    os.environ.setdefault(_QUEUES, "1")
+    with contextlib.suppress(Exception):  # whoever needs the driver will say what is wrong with it
         driver.cuInit(0)
         if driver.cuDeviceGetCount()[1] != 1:
             return
