@@ -1,5 +1,6 @@
-"""conda_recipe.py SDIST: the recipe of that release for conda-forge (recipe.yaml, format 1), on stdout.
+"""conda_recipe.py SDIST URL: the recipe of that release for conda-forge (recipe.yaml, format 1), on stdout.
 
+URL is where the sdist is published.
 Dependencies and descriptions are those of pyproject.toml, so that a feedstock has no list of its own.
 It is JSON, which is YAML: `rattler-build build -r recipe.yaml -c conda-forge`.
 """
@@ -26,7 +27,7 @@ CUDA = "export CUDA_HOME=$PREFIX/targets/{}-linux"
 SHIMS = [f"kerncap/shims/{backend}/libkerncap_{backend}.so" for backend in ("cuda", "hip")]
 
 
-def recipe(sdist: Path) -> dict[str, Any]:
+def recipe(sdist: Path, url: str) -> dict[str, Any]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     name, version = sdist.name.removesuffix(".tar.gz").split("-")
     needed = project["requires-python"]
@@ -35,7 +36,7 @@ def recipe(sdist: Path) -> dict[str, Any]:
         "context": {"version": version},
         "package": {"name": name, "version": "${{ version }}"},
         "source": {
-            "url": f"https://pypi.org/packages/source/{name[0]}/{name}/{name}-${{{{ version }}}}.tar.gz",
+            "url": url.replace(version, "${{ version }}"),
             "sha256": hashlib.sha256(sdist.read_bytes()).hexdigest(),
         },
         "build": {
@@ -79,6 +80,6 @@ def _requirement(text: str) -> Any:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or not sys.argv[1].endswith(".tar.gz"):
+    if len(sys.argv) != 3 or not sys.argv[1].endswith(".tar.gz"):
         sys.exit(str(__doc__).splitlines()[0])
-    print(json.dumps(recipe(Path(sys.argv[1])), indent=2))
+    print(json.dumps(recipe(Path(sys.argv[1]), sys.argv[2]), indent=2))

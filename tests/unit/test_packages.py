@@ -31,9 +31,9 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def recipe(sdist: Path) -> dict[str, Any]:
-    made = subprocess.run(
-        [sys.executable, ROOT / "tools/conda_recipe.py", sdist], check=True, capture_output=True
-    )
+    url = f"https://downloads.example/kerncap/{sdist.name}"
+    script = [sys.executable, ROOT / "tools/conda_recipe.py", sdist, url]
+    made = subprocess.run(script, check=True, capture_output=True)
     document: dict[str, Any] = json.loads(made.stdout)
     return document
 
@@ -55,6 +55,7 @@ def test_it_is_rendered_for_each_machine(
     old, new = (one.recipe.to_dict() for one in parsed.render(variants, rattler.RenderConfig(platforms)))
     assert new["package"] == {"name": "kerncap", "version": kerncap.__version__}
     assert hashlib.sha256(sdist.read_bytes()).hexdigest() in json.dumps(new["source"])
+    assert f"https://downloads.example/kerncap/{sdist.name}" in json.dumps(new["source"])
     assert f"CUDA_HOME=$PREFIX/targets/{cuda}" in json.dumps(new["build"])
     own = {one.split(">")[0] for one in PROJECT["dependencies"]}
     assert names(old["requirements"]["run"]) == {"python", *own}
