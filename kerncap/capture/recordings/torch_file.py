@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import io
 import pickle
+import pickletools
 import zipfile
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,13 @@ import numpy as np
 from kerncap.capture.recordings.recorded import Bytes
 
 MAX_PICKLE_BYTES = 64 << 10  # one tensor's is a few hundred
+# Of a tensor's pickle, whichever its protocol. Others may take any time: a dict hashes tuples of tuples.
+_OPCODES = frozenset((
+    *("PROTO", "FRAME", "STOP", "MARK", "BINPUT", "BINGET", "LONG_BINPUT", "LONG_BINGET", "MEMOIZE"),
+    *("GLOBAL", "STACK_GLOBAL", "BINPERSID", "REDUCE", "BINUNICODE", "SHORT_BINUNICODE"),
+    *("BININT", "BININT1", "BININT2", "LONG1", "NEWTRUE", "NEWFALSE", "NONE"),
+    *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+))  # fmt: skip
 _STORAGES = {
     "FloatStorage": ("float32", 4), "DoubleStorage": ("float64", 8), "HalfStorage": ("float16", 2),
     "BFloat16Storage": ("bfloat16", 2), "LongStorage": ("int64", 8), "IntStorage": ("int32", 4),
@@ -52,7 +59,10 @@ def _read(data: bytes, itemsize: int, max_bytes: int) -> Tensor:
         if len(names) != 1 or archive.getinfo(names[0]).file_size > MAX_PICKLE_BYTES:
             raise TorchFileProblem("it has no data.pkl of a tensor")
         top = names[0].removesuffix("data.pkl")
-        found = _Pickled(io.BytesIO(archive.read(names[0]))).load()
+        pickled = archive.read(names[0])
+        if not {opcode.name for opcode, _, _ in pickletools.genops(pickled)} <= _OPCODES:
+            raise TorchFileProblem("it holds more than a tensor")
+        found = _Pickled(io.BytesIO(pickled)).load()
         if not isinstance(found, _Stored):
             raise TorchFileProblem("it holds no tensor")
         member = archive.getinfo(f"{top}data/{found.key}")
@@ -102,6 +112,10 @@ def _parameter(stored: object, *_: object) -> object:
     return stored
 
 
+def _hooks(*_: object) -> None:
+    """An OrderedDict that is always empty."""
+
+
 class _Pickled(pickle.Unpickler):
     """Knows the names that a tensor's file has, and gives stand-ins of its own for them."""
 
@@ -110,7 +124,7 @@ class _Pickled(pickle.Unpickler):
             ("torch._utils", "_rebuild_tensor_v2"): _rebuild,
             ("torch._utils", "_rebuild_tensor_v3"): _rebuild,
             ("torch._utils", "_rebuild_parameter"): _parameter,
-            ("collections", "OrderedDict"): OrderedDict,
+            ("collections", "OrderedDict"): _hooks,
         }
         if (module, name) in known:
             return known[module, name]
@@ -120,6 +134,8 @@ class _Pickled(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> Any:
         kind, storage, key, *_ = pid
-        if kind != "storage" or storage not in _STORAGES or not str(key).isdecimal():
+        if not all(isinstance(one, str) for one in (kind, storage, key)):
             raise TorchFileProblem("it holds more than a tensor")
-        return _Storage(str(key), _STORAGES[storage][1])
+        if kind != "storage" or storage not in _STORAGES or not key.isdecimal():
+            raise TorchFileProblem("it holds more than a tensor")
+        return _Storage(key, _STORAGES[storage][1])

@@ -42,7 +42,8 @@ from kerncap.log import one_line
 from kerncap.regular_file import open_regular
 
 MAX_LINE = 256 << 20
-MAX_COMPILATIONS = 4096  # that are kept
+MAX_COMPILATIONS = 4096  # that are kept, and
+MAX_COMPILATION_BYTES = 1 << 30  # of their lines
 RECORD = (
     'record them: tritonparse.structured_logging.init("logs", enable_trace_launch=True, '
     "enable_tensor_blob_storage=True)"
@@ -66,13 +67,14 @@ class Log:
         self._path = path
         self._max = max_bytes
         self._compilations: dict[str, dict[str, Any]] = {}
+        self._kept_bytes = 0
 
     def launches(self, kernel: re.Pattern[str] | None, wanted: int) -> Iterator[Recorded | LeftOut]:
         """Launch number ``wanted`` of each kernel whose name ``kernel`` finds."""
         seen: Counter[str] = Counter()
-        for event in self._events():
+        for event, size in self._events():
             if event.get("event_type") == "compilation":
-                self._keep(event)
+                self._keep(event, size)
             if event.get("event_type") != "launch":
                 continue
             name = str(event.get("name"))[:4096]
@@ -87,7 +89,8 @@ class Log:
         if not seen:
             raise UsageError(f"{self._path}: it has no launch, only compilations; {RECORD}")
 
-    def _events(self) -> Iterator[dict[str, Any]]:
+    def _events(self) -> Iterator[tuple[dict[str, Any], int]]:
+        """Each with the bytes of its line."""
         with open_regular(self._path) as file:
             packed = file.peek(2)[:2] == b"\x1f\x8b"  # type: ignore[attr-defined]
             lines: io.BufferedIOBase = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]
@@ -95,7 +98,7 @@ class Log:
             while line := self._line(lines, row):
                 row += 1
                 if line.strip():
-                    yield document(line, self._path.with_name(f"{self._path.name}:{row}"))
+                    yield document(line, self._path.with_name(f"{self._path.name}:{row}")), len(line)
 
     def _line(self, lines: io.BufferedIOBase, row: int) -> bytes:
         try:
@@ -106,11 +109,13 @@ class Log:
             raise UsageError(f"{self._path}: line {row + 1} has more than {MAX_LINE:,} bytes")
         return line
 
-    def _keep(self, event: dict[str, Any]) -> None:
+    def _keep(self, event: dict[str, Any], size: int) -> None:
         payload = _object(event.get("payload"))
         key = _object(payload.get("metadata")).get("hash")
-        if isinstance(key, str) and len(self._compilations) < MAX_COMPILATIONS:
+        fits = self._kept_bytes + size <= MAX_COMPILATION_BYTES and len(self._compilations) < MAX_COMPILATIONS
+        if isinstance(key, str) and fits:
             self._compilations[key] = payload
+            self._kept_bytes += size
 
     def _launch(self, event: dict[str, Any], name: str, ordinal: int) -> Recorded:
         facts = _object(event.get("compilation_metadata"))
@@ -119,7 +124,8 @@ class Log:
             raise Lacking(f"its arguments were not recorded: {one_line(str(given['_note']))[:200]}")
         compilation = self._compilations.get(str(facts.get("hash")))
         if compilation is None:
-            raise Lacking("its compilation is not in the log")
+            limits = f"the first {MAX_COMPILATIONS:,} in {MAX_COMPILATION_BYTES >> 20:,} MiB are read"
+            raise Lacking(f"its compilation is not in the log before it; {limits}")
         source, entry, original, missing = _source(compilation, name)
         constants = constexprs(source, entry)
         memory = _Memory(Folder(self._path.parent), self._max)

@@ -8,6 +8,7 @@ import io
 import json
 import pickle
 import random
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 from kerncap.api.from_recording import from_recording
-from kerncap.capture.recordings import torch_file
+from kerncap.capture.recordings import torch_file, tritonparse
 from kerncap.cli import main
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Reproducer
@@ -205,6 +206,25 @@ def test_a_pickle_that_would_execute_something_is_refused(what: Any) -> None:
         torch_file.read_tensor(buffer.getvalue(), 4, 1 << 20)
     with pytest.raises(torch_file.TorchFileProblem):
         torch_file.read_tensor(pickle.dumps(what), 4, 1 << 20)
+
+
+@pytest.mark.parametrize("end", [b"}q\x01h\x00K\x01s.", b"X\x07\x00\x00\x00storageh\x00h\x00\x87Q."])
+def test_a_pickle_that_would_take_for_ever_is_refused(end: bytes) -> None:
+    """A tuple of two of the same tuple, 64 deep, as a key and as a storage: its hash visits 2^64."""
+    deep = b"\x80\x02)" + b"q\x00h\x00\x86" * 64 + b"q\x00"
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("archive/data.pkl", deep + end)
+    with pytest.raises(torch_file.TorchFileProblem):
+        torch_file.read_tensor(buffer.getvalue(), 4, 1 << 20)
+
+
+def test_compilations_have_a_limit_in_bytes(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tritonparse, "MAX_COMPILATION_BYTES", 100)
+    made = from_recording(log.write(), tmp_path / "out")
+    assert made.paths == () and "its compilation is not in the log" in made.left_out[0].reason
 
 
 @pytest.mark.parametrize(
