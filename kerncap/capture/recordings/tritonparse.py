@@ -346,11 +346,14 @@ class _Memory:
             offset, itemsize = at - joined[region][0], given["element_size"]
             strides = tuple(given["stride"])
             if span:
+                once = tuple(slice(None) if stride else 0 for stride in strides)  # of what is repeated, one
+                if tensor.elements[once].size > span:
+                    raise Lacking(f"elements of {one_line(name)[:100]} overlap")
                 bytes_ = (*(stride * itemsize for stride in strides), 1)
                 place = np.lib.stride_tricks.as_strided(
                     contents[region][offset:], (*tensor.shape, itemsize), bytes_
                 )
-                place[...] = tensor.elements
+                place[once] = tensor.elements[once]
             views.append(
                 schema.View(
                     region=region, offset=offset, dtype=str(given.get("dtype")).removeprefix("torch.")[:64],

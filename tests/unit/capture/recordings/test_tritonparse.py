@@ -219,6 +219,22 @@ def test_a_pickle_that_would_take_for_ever_is_refused(end: bytes) -> None:
         torch_file.read_tensor(buffer.getvalue(), 4, 1 << 20)
 
 
+def test_what_is_repeated_is_copied_once(log: Log, tmp_path: Path) -> None:
+    """2^40 elements with a stride of 0 are four bytes; of 2^20 times 2^20 that overlap nothing is made."""
+    buffer = io.BytesIO()
+    torch.save(torch.ones(1).expand(1 << 40), buffer)
+    log.changes = lambda a: a["x_ptr"].update(log.save(buffer.getvalue()), shape=[1 << 40], stride=[0])
+    [path] = from_recording(log.write(), tmp_path / "out").paths
+    with Reproducer.open(path) as reproducer:
+        assert reproducer.manifest.regions[0].size == 4
+    buffer = io.BytesIO()
+    torch.save(torch.ones(1 << 21).as_strided((1 << 20, 1 << 20), (1, 1)), buffer)
+    both = [1 << 20, 1 << 20]
+    log.changes = lambda a: a["x_ptr"].update(log.save(buffer.getvalue()), shape=both, stride=[1, 1])
+    [left_out] = from_recording(log.write(), tmp_path / "other").left_out
+    assert left_out.reason == "elements of x_ptr overlap"
+
+
 def test_compilations_have_a_limit_in_bytes(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
