@@ -47,6 +47,7 @@ OPTIONS = {
     "diff nowhere nowhere --max-read": FLOATS,
     "sanitize nowhere --solver-timeout": FLOATS,
     "unpack nowhere --max-size": SIZES,
+    "from-recording nowhere --max-size": SIZES,
     "mcp --max-bytes": INTEGERS,
 }
 BEFORE_A_COMMAND = {
