@@ -290,9 +290,7 @@ def _scalar(name: str, value: object, kind: object) -> schema.Value:
     if isinstance(value, int):
         return schema.IntValue(value=str(value))
     if isinstance(value, float):
-        return schema.FloatValue(
-            value=str(value) if value != value or value in (np.inf, -np.inf) else value.hex()
-        )
+        return schema.FloatValue(value=value.hex())
     if isinstance(value, str) and kind == "str":
         return schema.StrValue(value=value)
     if isinstance(value, str) and kind == "dtype" and re.fullmatch(r"[a-z0-9]{1,32}", value):

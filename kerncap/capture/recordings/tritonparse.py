@@ -382,7 +382,6 @@ def _unpacked(data: bytes, most: int, name: str) -> bytes:
 
 def _float_text(value: float | str) -> str:
     try:
-        found = float(value)
-    except ValueError as error:
-        raise Lacking(f"{one_line(str(value))[:40]!r} is not a number") from error
-    return str(found) if found != found or found in (float("inf"), float("-inf")) else found.hex()
+        return float(value).hex()
+    except (ValueError, OverflowError) as error:
+        raise Lacking("an argument is a float of which the log has no number") from error
