@@ -14,6 +14,7 @@ import sys
 from collections.abc import Set
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 # Of kerncap's own: what is searched for by name in some process.
@@ -51,6 +52,7 @@ LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1", "libhsa-runtime64.so.1", "libn
 def modules() -> frozenset[str]:
     """Every module that this Python could import by its name, and with that all that kerncap imports."""
     found = {module.name for module in pkgutil.iter_modules()} | sys.stdlib_module_names | OWN
+    found |= set(filter(str.isidentifier, packages_distributions()))  # namespace packages too, as cuda is
     return frozenset(found - set(sys.builtin_module_names))
 
 
