@@ -72,9 +72,7 @@ class Form(Enum):
     TRUTH = auto()  # yes or no
     NUMBER = auto()  # a result; of more than two, two are enough
     CHOICE = auto()  # whether the result is the first operand
-    ARITHMETIC = (
-        auto()
-    )  # whether nothing is left of an operand that memory decides; not to be so is no condition
+    ARITHMETIC = auto()  # whether nothing is left of an operand; open only if that is always so
 
 
 @dataclass
