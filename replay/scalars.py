@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from kerncap.format.schema import FloatValue, IntValue, Manifest
+from kerncap.replay.outcome import Scalar
 
 _SMALL = 1 / 64
 _FACTOR, _NEXT = 3 / 4, 15 / 16  # of the first number; of each next one's
@@ -64,7 +65,7 @@ def other_integers(manifest: Manifest, names: frozenset[str]) -> dict[str, str]:
     return found
 
 
-def decoded(manifest: Manifest, scalars: dict[str, str]) -> dict[str, float]:
+def decoded(manifest: Manifest, scalars: dict[str, str]) -> dict[str, Scalar]:
     """The numbers themselves."""
     floats = {one.name for one in manifest.arguments if isinstance(one.value, FloatValue)}
     return {name: float.fromhex(text) if name in floats else int(text) for name, text in scalars.items()}

@@ -11,7 +11,7 @@ complain() {
 }
 
 # Written in pieces, so that this file does not find itself.
-hosts="pypi\\.or""g|pythonhosted\\.or""g|download\\.pytorch\\.or""g|pypi\\.nvidia\\.co""m|anaconda\\.or""g|deb\\.debian\\.or""g"
+hosts="pypi\\.or""g|pythonhosted\\.or""g|download\\.pytorch\\.or""g|pypi\\.nvidia\\.co""m|anaconda\\.or""g|deb\\.debian\\.or""g|docker\\.i""o"
 if git grep -nIE "$hosts"; then complain "a registry's host is named above"; fi
 
 home=$(printf '%s' "${HOME:-}" | sed 's/[.[\*^$+?(){|]/\\&/g')

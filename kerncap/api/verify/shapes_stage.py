@@ -134,7 +134,7 @@ def _with_numbers(case: Case, measured: Measured, scalars: dict[str, str]) -> ot
             if which == ORIGINAL:
                 return other_contents.Shown(not_shown=[reason])
             return other_contents.Shown(reasons=[f"with {reason}"])
-    return _compared(case, measured, what, names, Config({**decoded(engine.manifest, scalars)}))
+    return _compared(case, measured, what, names, Config(decoded(engine.manifest, scalars)))
 
 
 def _compared(
