@@ -204,16 +204,26 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 
 @pytest.fixture
-def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The hook's package, loaded as the target loads it: by its path."""
+def package() -> Iterator[Any]:
+    """The hook's package, loaded anew as the target loads it: by its path.
+
+    Triton may have the hooks of one that was loaded before: it is back afterwards, whole.
+    """
+    before = _without_hook()
     folder = HOOK / "kerncap_triton"
     spec = importlib.util.spec_from_file_location(
         "kerncap_triton", folder / "__init__.py", submodule_search_locations=[str(folder)]
     )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "kerncap_triton", module)
+    sys.modules["kerncap_triton"] = module
     spec.loader.exec_module(module)
     yield module
-    for name in [name for name in sys.modules if name.startswith("kerncap_triton.")]:
-        monkeypatch.delitem(sys.modules, name)
+    _without_hook()
+    sys.modules.update(before)
+
+
+def _without_hook() -> dict[str, Any]:
+    """Forget the hook's modules; returns them."""
+    names = [name for name in sys.modules if name.split(".")[0] == "kerncap_triton"]
+    return {name: sys.modules.pop(name) for name in names}

@@ -9,13 +9,12 @@ import pytest
 
 from kerncap.capture.options import Selection, parse_kernel_launch, parse_launches
 from kerncap.errors import UsageError
-from tests.unit.hook.conftest import HOOK
 
 ORDER = ["norm", "matmul", "swiglu"] * 3
 
 
-def imported(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(HOOK))
+@pytest.fixture
+def span(package: Any) -> Any:
     from kerncap_triton import launch_span  # type: ignore[import-not-found,unused-ignore]
 
     return launch_span
@@ -51,12 +50,11 @@ def positions(span: Any, **selection: Any) -> list[int]:
         ({"from_kernel": "never", "to_kernel": "norm"}, []),
     ],
 )
-def test_positions(monkeypatch: pytest.MonkeyPatch, selection: dict[str, Any], expected: list[int]) -> None:
-    assert positions(imported(monkeypatch), **selection) == expected
+def test_positions(span: Any, selection: dict[str, Any], expected: list[int]) -> None:
+    assert positions(span, **selection) == expected
 
 
-def test_the_shim_counts_where_it_is_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    span = imported(monkeypatch)
+def test_the_shim_counts_where_it_is_live(span: Any) -> None:
     asked: list[tuple[bool, bool]] = []
 
     class Shim:
@@ -82,8 +80,9 @@ def test_the_shim_counts_where_it_is_live(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(("number", "expected"), [(0, [1, 2]), (1, [4, 5, 6]), (2, [7]), (3, [])])
-def test_all_within_an_occurrence(monkeypatch: pytest.MonkeyPatch, number: int, expected: list[int]) -> None:
-    span = imported(monkeypatch)
+def test_all_within_an_occurrence(
+    span: Any, monkeypatch: pytest.MonkeyPatch, number: int, expected: list[int]
+) -> None:
     options: Any = SimpleNamespace(
         launches=None,
         from_kernel=None,

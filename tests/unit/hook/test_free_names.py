@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-HOOK = Path(__file__).resolve().parents[3] / "shims" / "triton"
 LIBRARY = Path(ast.__file__).parent
 # Of the standard library, with nested functions, classes and comprehensions of all kinds.
 MODULES = ("dataclasses", "typing", "inspect", "enum", "argparse", "functools", "contextlib", "difflib")
@@ -37,27 +35,19 @@ def private(x):
 """
 
 
-@pytest.fixture
-def source_text(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
-    monkeypatch.syspath_prepend(str(HOOK))
-    from kerncap_triton import source_text
-
-    yield source_text
-    for name in [name for name in sys.modules if name.startswith("kerncap_triton")]:
-        del sys.modules[name]
-
-
 @pytest.mark.parametrize("name", [*MODULES, "odd"])
-def test_free_names_are_those_that_are_loaded(source_text: object, name: str) -> None:
+def test_free_names_are_those_that_are_loaded(package: Any, name: str) -> None:
+    from kerncap_triton import source_text  # type: ignore[import-not-found,unused-ignore]
+
     text = ODD if name == "odd" else (LIBRARY / f"{name}.py").read_text()
     functions = [node for node in ast.parse(text).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
     assert len(functions) > 5
     for function in functions:
         tree = ast.Module([function], [])
-        nodes = source_text.parts(tree)  # type: ignore[attr-defined]
+        nodes = source_text.parts(tree)
         assert nodes == list(ast.walk(tree))
-        found = source_text.free_names(tree, nodes)  # type: ignore[attr-defined]
+        found = source_text.free_names(tree, nodes)
         code = compile(tree, "<text>", "exec", dont_inherit=True)
-        every = set().union(*map(source_text._loaded, source_text._codes(code)))  # type: ignore[attr-defined]
+        every = set().union(*map(source_text._loaded, source_text._codes(code)))
         wanted = {each for each in every if not (each.startswith("__") and each.endswith("__"))}
         assert {each for each in found ^ wanted if not hasattr(builtins, each)} == set(), function.name
