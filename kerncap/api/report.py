@@ -13,15 +13,13 @@ from kerncap import scratch
 from kerncap.api.inspect import inspect
 from kerncap.api.output_place import beside
 from kerncap.api.pack.shareable import shareable
-from kerncap.api.range_flow import inspect_range
-from kerncap.api.range_limits import range_limits
 from kerncap.errors import BackendUnavailable, KerncapError, UsageError
 from kerncap.format import LaunchRange, Reproducer
 from kerncap.format.folder import is_range
 from kerncap.format.private import Finding, Scrubber
 from kerncap.regular_file import read_regular
 from kerncap.report import markdown
-from kerncap.report.html import Material, range_page, render
+from kerncap.report.html import Material, render
 from kerncap.report.html.results import checked, told
 from kerncap.report.html.timeline_lanes import condensed
 from kerncap.whole_files import write
@@ -134,6 +132,10 @@ def _range(path: Path, target: Path, folder: str, keep_private: Collection[str])
         scratch.folder("report") as made,
         shareable(path, keep_private, made.path, LaunchRange.open) as shared,
     ):
+        from kerncap.api.range_flow import inspect_range
+        from kerncap.api.range_limits import range_limits
+        from kerncap.report.html import range_page
+
         facts, limits = inspect_range(shared.reproducer.path), None
         with contextlib.suppress(BackendUnavailable):  # the notes of `inspect` say why
             limits = range_limits(shared.reproducer.path).as_dict()

@@ -20,7 +20,6 @@ from kerncap.format import Reproducer
 from kerncap.format.schema import StoredFile
 from kerncap.log import size as size_text
 from kerncap.replay import trust
-from kerncap.replay.candidates.disassemble import sass
 from kerncap.replay.stage_diff import compare_stage, normalised
 from kerncap.search_path import kept
 
@@ -140,6 +139,8 @@ def _image(
 
 
 def _disassembled(stage: str, data: bytes) -> str | None:
+    from kerncap.replay.candidates.disassemble import sass
+
     with scratch.temporary("diff") as folder:
         path = Path(folder, f"kernel.{stage}")
         path.write_bytes(data)

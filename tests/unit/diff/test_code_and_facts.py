@@ -91,7 +91,7 @@ def test_assembly_of_an_amd_gpu_with_other_registers(tmp_path: Path) -> None:
 
 def test_no_disassembler_is_said_and_breaks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code_module, "isa", lambda path: None)
-    monkeypatch.setattr(code_module, "sass", lambda path: None)
+    monkeypatch.setattr("kerncap.replay.candidates.disassemble.sass", lambda path: None)
     a, b = pair(tmp_path, code=({"cubin": b"one", "hsaco": b"x"}, {"cubin": b"two", "hsaco": b"y"}))
     found = diff_reproducers(a, b, stages=["sass", "isa"])
     assert [one.how for one in found.code] == ["binary", "binary"]
