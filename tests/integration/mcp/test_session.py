@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,8 @@ def session(
         async with Client(server) as client:
             await steps(client)
 
-    anyio.run(main)
+    with ThreadPoolExecutor(1) as threads:  # a browser of another test has a loop in this thread
+        threads.submit(anyio.run, main).result()
 
 
 async def call(client: Client, name: str, **arguments: Any) -> Any:
