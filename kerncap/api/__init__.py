@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     from kerncap.api.edit import EditOptions, edit
     from kerncap.api.export import Exported, export
     from kerncap.api.from_core import from_core
+    from kerncap.api.from_recording import Imported, from_recording
     from kerncap.api.inspect import inspect
     from kerncap.api.limits import LimitReport, limits
     from kerncap.api.listing import list_kernels
@@ -77,14 +78,14 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
 
 __all__ = [
     "ArmResult", "BackendUnavailable", "Blame", "BlameOptions", "CaptureError", "CaptureOptions",
-    "CaptureResult", "CompareResult", "Divergence", "DivergeOptions", "DivergeSide", "DivergeTolerance",
-    "DoctorReport", "DocumentDiff", "EditOptions", "Exported", "Finding", "FormatError", "Keep",
+    "CaptureResult", "CompareResult", "DivergeOptions", "DivergeSide", "DivergeTolerance", "Divergence",
+    "DoctorReport", "DocumentDiff", "EditOptions", "Exported", "Finding", "FormatError", "Imported", "Keep",
     "KerncapError", "KernelSummary", "LaunchReport", "LimitReport", "LiveOptions", "Minimized", "Packed",
     "ProfileResult", "ProveOptions", "ProveResult", "ReplayError", "ReplayOptions", "ReplayResult",
-    "ReportPage", "Reproducer", "ReproducerDiff", "Run", "SanitizeOptions", "SanitizeResult",
-    "SealedLaunch", "Selection", "StageResult", "Timing", "TuneOptions", "TuneResult", "UsageError",
-    "Verdict", "VerifyOptions", "VerifyResult", "arm", "blame", "capture", "compare", "diff", "diverge",
-    "doctor", "edit", "export", "from_core", "inspect", "limits", "list_kernels", "minimize", "pack",
+    "ReportPage", "Reproducer", "ReproducerDiff", "Run", "SanitizeOptions", "SanitizeResult", "SealedLaunch",
+    "Selection", "StageResult", "Timing", "TuneOptions", "TuneResult", "UsageError", "Verdict",
+    "VerifyOptions", "VerifyResult", "arm", "blame", "capture", "compare", "diff", "diverge", "doctor",
+    "edit", "export", "from_core", "from_recording", "inspect", "limits", "list_kernels", "minimize", "pack",
     "profile", "prove", "replay", "report", "sanitize_call", "sanitize_command", "sanitize_reproducer",
     "sanitize_ttir", "seal_session", "tune", "unpack_file", "verify",
 ]  # fmt: skip
@@ -108,6 +109,7 @@ _PUBLIC = {
     "kerncap.api.edit": ("EditOptions", "edit"),
     "kerncap.api.export": ("Exported", "export"),
     "kerncap.api.from_core": ("from_core",),
+    "kerncap.api.from_recording": ("Imported", "from_recording"),
     "kerncap.api.inspect": ("inspect",),
     "kerncap.api.limits": ("LimitReport", "limits"),
     "kerncap.api.listing": ("list_kernels",),

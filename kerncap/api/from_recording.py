@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,18 +24,28 @@ _NO_RESULT = "no result was recorded: there is nothing to compare with"
 
 
 @dataclass(frozen=True)
-class Made:
+class Imported:
     """``paths``: the reproducers. ``left_out``: launches that the recording does not hold whole."""
 
+    recording: Path
     tool: str
     paths: tuple[Path, ...]
     left_out: tuple[LeftOut, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The document of ``kerncap from-recording --json``."""
+        return {
+            "path": str(self.recording),
+            "tool": self.tool,
+            "reproducers": [str(path) for path in self.paths],
+            "left_out": [dataclasses.asdict(each) for each in self.left_out],
+        }
 
 
 def from_recording(
     path: Path | str, output: Path | str = "kerncap-out", *,
     kernel: str | None = None, launch: int = 0, max_size: int | None = None,
-) -> Made:  # fmt: skip
+) -> Imported:  # fmt: skip
     """Make a reproducer of launch number ``launch`` of each kernel that the pattern ``kernel`` finds.
 
     ``path``: a log of tritonparse, or a folder of AMD's kerncap. ``max_size``: bytes of memory that a launch
@@ -54,7 +66,7 @@ def from_recording(
             with writing(folder):
                 folder.mkdir(parents=True, exist_ok=True)
                 paths.append(_write(one, path, folder))
-    return Made(tool, tuple(paths), tuple(left_out))
+    return Imported(path, tool, tuple(paths), tuple(left_out))
 
 
 def _launches(

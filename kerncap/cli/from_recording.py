@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -24,7 +25,10 @@ from kerncap.cli.paths import OUTPUT_FOLDER, PATH
     help="Where reproducers go. Default: kerncap-out.",
 )  # fmt: skip
 @click.option("--max-size", metavar="SIZE", help="Limit for the memory of a launch. Default: none.")
-def command(recording: Path, kernel: str | None, launch: int, output: Path, max_size: str | None) -> int:
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
+def command(
+    recording: Path, kernel: str | None, launch: int, output: Path, max_size: str | None, as_json: bool
+) -> int:
     """Make reproducers of launches that another tool recorded.
 
     PATH is a log of tritonparse (.ndjson, with the tensors that it saved), or a folder of AMD's kerncap. Of
@@ -44,6 +48,8 @@ def command(recording: Path, kernel: str | None, launch: int, output: Path, max_
         log.line(f"{path}: made of what {made.tool} recorded")
     for one in made.left_out:
         log.line(f"{one.launch}: not whole in the recording: {one.reason}")
+    if as_json:
+        click.echo(json.dumps(made.as_dict(), indent=1))
     if made.paths:
         log.line(f"next: kerncap inspect {made.paths[0]}")
     elif not made.left_out:

@@ -45,6 +45,14 @@ class FromCore(Takes, frozen=True, kw_only=True):
     exe: Annotated[str | None, _says("A program whose kernels have the lines that the dump lacks.")] = None
 
 
+class FromRecording(Takes, frozen=True, kw_only=True):
+    recording: Annotated[str, _says("A log of tritonparse (.ndjson), or a folder of AMD's kerncap.")]
+    kernel: Annotated[str | None, _says("A regular expression, searched in the kernel's name.")] = None
+    launch: Annotated[int, Meta(ge=0, description="Number of the launch of each kernel.")] = 0
+    max_size: Annotated[str | None, _says("Refuse launches with more memory, such as 500MB.")] = None
+    output: Output = "kerncap-out"
+
+
 class List(Takes, frozen=True, kw_only=True):
     command: Command
     by: Annotated[

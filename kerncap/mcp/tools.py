@@ -67,6 +67,15 @@ def _from_core(given: inputs.FromCore, context: Context) -> list[str]:
     return ["from-core", "--json", *_options(exe=_file(given.exe, "exe", context)), core]
 
 
+def _from_recording(given: inputs.FromRecording, context: Context) -> list[str]:
+    recording = str(context.allowed.path(given.recording, "recording"))
+    options = _options(
+        kernel=given.kernel, launch=given.launch, max_size=given.max_size,
+        output=_file(given.output, "output", context),
+    )  # fmt: skip
+    return ["from-recording", "--json", *options, recording]
+
+
 def _doctor(_given: inputs.Nothing, context: Context) -> list[str]:
     return ["doctor", "--json", *_options(python=context.python)]
 
@@ -217,6 +226,8 @@ TOOLS = (
          inputs.Inspect, "inspect", _inspect, 120, read_only=True),
     Tool("from_core", "Show which kernel, thread, instruction, line and address a core dump of a CUDA GPU is "
          "of. Executes nothing.", inputs.FromCore, "from-core", _from_core, 120, read_only=True),
+    Tool("from_recording", "Make reproducers of launches that tritonparse or AMD's kerncap recorded. "
+         "Executes nothing.", inputs.FromRecording, "from-recording", _from_recording),
     Tool("replay", "Run a reproducer's launch, or a candidate for its kernel, and compare with "
          "the application's result: pass, fail or undecided. Can time it.", inputs.Replay, "replay", _replay),
     Tool("verify", "Check the kernel, or a candidate for it, against the application's result, in "

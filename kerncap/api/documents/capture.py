@@ -1,9 +1,10 @@
-"""``capture``, ``seal`` and ``list``: what was launched, and what was taken."""
+"""``capture``, ``seal``, ``from-recording`` and ``list``: what was launched, and what was taken."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from kerncap.capture.recordings.recorded import LeftOut
 from kerncap.format.document_types import (
     Bytes,
     Count,
@@ -96,6 +97,15 @@ class CaptureDocument(Document, frozen=True, kw_only=True):
     launches: Count
     overhead_ns: Annotated[Nanoseconds, says("Nanoseconds of overhead while armed, over all launches.")]
     session: Annotated[Path | None, says("Session folder, if it was kept.")]
+
+
+class FromRecordingDocument(Document, frozen=True, kw_only=True):
+    """The reproducers of launches that another tool recorded."""
+
+    path: Annotated[Path, says("The recording.")]
+    tool: Annotated[str, says("The tool that recorded it.")]
+    reproducers: tuple[Path, ...]
+    left_out: Annotated[tuple[LeftOut, ...], says("Launches that the recording does not hold whole.")]
 
 
 class ListedTimes(Part, frozen=True, kw_only=True):

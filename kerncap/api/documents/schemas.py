@@ -19,6 +19,7 @@ DOCUMENTS = {
     "list": "capture:ListDocument",
     "arm": "capture:ArmDocument",
     "from-core": "core:FromCoreDocument",
+    "from-recording": "capture:FromRecordingDocument",
     "inspect": "inspect:InspectDocument",
     "inspect-range": "ranges:InspectRangeDocument",
     "replay": "replay:ReplayDocument",
@@ -51,6 +52,7 @@ DOCUMENTS = {
 }
 _SPELLED = {  # where the rest of a name is no option
     "from-core": "kerncap from-core --json",
+    "from-recording": "kerncap from-recording --json",
     "inspect-range": "kerncap inspect RANGE --json",
     "replay-range": "kerncap replay RANGE --json, verify RANGE --json",
     "replay-range-limits": "kerncap replay RANGE --limits --json",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from kerncap.capture.payloads import LaunchRecord
 from kerncap.errors import UsageError
 from kerncap.format import schema
+from kerncap.format.document_types import says
 from kerncap.format.size_limits import MAX_REGIONS_BYTES
 from kerncap.log import one_line
 from kerncap.regular_file import read_regular
@@ -46,8 +47,10 @@ class Recorded:
 
 @dataclass(frozen=True)
 class LeftOut:
+    """A launch that can't be made a reproducer."""
+
     launch: str
-    reason: str
+    reason: Annotated[str, says("What the recording lacks.")]
 
 
 class Folder:

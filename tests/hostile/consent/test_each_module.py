@@ -140,11 +140,12 @@ def test_no_module_of_any_tool_of_mcp_runs(marks: Marks, script: Path, tmp_path:
     one, two = add().seal(root).name, add(500).seal(root).name
     pack(root / one, root / "packed.zip")  # the calls are answered beside each other
     (root / "core.nvcudmp").write_bytes(built_dumps.dump().elf())
+    recording = built.written(root / "recording").relative_to(root)
     (tmp_path / "program.py").write_text(shadows.PROGRAM)
     program = [sys.executable, str(tmp_path / "program.py")]
     calls = [
         ("doctor", {}), ("list", {"command": program}), ("inspect", {"repro": one}),
-        ("from_core", {"core": "core.nvcudmp"}),
+        ("from_core", {"core": "core.nvcudmp"}), ("from_recording", {"recording": str(recording)}),
         ("capture", {"command": program, "output": "captured"}), ("replay", {"repro": one}),
         ("verify", {"repro": one}), ("prove", {"a": one, "b": one}), ("blame", {"repro": one}),
         ("sanitize", {"repro": one}), ("sanitize_program", {"command": program}),

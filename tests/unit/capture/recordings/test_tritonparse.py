@@ -22,6 +22,7 @@ from kerncap.cli import main
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Reproducer
 from tests.unit.replay.build import ADD, HEADER
+from tests.unit.schemas.strict import check
 
 torch = pytest.importorskip("torch")
 
@@ -119,6 +120,22 @@ def test_its_launch_is_replayed(
     wrong = tmp_path / "reference.py"
     wrong.write_text(f"import triton\nimport triton.language as tl\n{ADD.replace('+ tl.load', '- tl.load')}")
     assert main(["verify", str(path), "--device", "cpu", "--candidate", str(wrong)]) != 0
+
+
+def test_as_a_document(log: Log, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["from-recording", "--json", str(log.write()), "-o", str(tmp_path / "out")]
+    assert main(words) == 0
+    document = json.loads(capsys.readouterr().out)
+    check("from-recording", document)
+    assert [Path(each) for each in document["reproducers"]] == list((tmp_path / "out").iterdir())
+    log.changes = lambda arguments: arguments["x_ptr"].pop("blob_path")
+    log.write()
+    assert main(words) == 1
+    document = json.loads(capsys.readouterr().out)
+    check("from-recording", document)
+    assert (document["tool"], document["reproducers"]) == ("tritonparse", [])
+    [left_out] = document["left_out"]
+    assert "enable_tensor_blob_storage=True" in left_out["reason"]
 
 
 def test_a_packed_log_and_packed_tensors(log: Log, tmp_path: Path) -> None:
