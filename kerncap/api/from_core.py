@@ -1,8 +1,13 @@
-"""`from-core`: what a core dump of a GPU says of the kernel that faulted. Nothing in it is executed."""
+"""`from-core`: what a core dump of a GPU, or a log of the crash, says of the kernel that faulted.
+
+Nothing in either is executed.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import glob
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -12,9 +17,11 @@ from typing import Any
 from kerncap import scratch
 from kerncap.capture.core_dump import access, exceptions
 from kerncap.capture.core_dump.code import Code, Place
+from kerncap.capture.core_dump.crash_log import CrashLog, read_log
 from kerncap.capture.core_dump.dump import Dump, Grid, open_dump
 from kerncap.capture.core_dump.faults import Fault, Stopped, Thread, find
 from kerncap.capture.kernel_folder_names import spellings
+from kerncap.errors import FormatError, UsageError
 from kerncap.log import one_line
 from kerncap.regular_file import open_regular
 from kerncap.replay.candidates import disassemble
@@ -23,25 +30,108 @@ MAX_FAULTS = 64
 MAX_THREADS = 64  # of a fault that are listed
 MAX_ELSEWHERE = 64  # places of threads without an exception
 MAX_PATTERN_NAMES = 8
+_WRITES_ONE = (
+    "to have a core dump written: CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_COREDUMP_SHOW_PROGRESS=1 "
+    "CUDA_COREDUMP_FILE=core_%h_%p.nvcudmp CMD"
+)
+_ASYNCHRONOUS = (
+    "the Python lines of such an error are those of a later call, not of the launch that faulted, unless "
+    "CUDA_LAUNCH_BLOCKING=1 was set"
+)
+_SPECIFIERS = re.compile("%[hpt]")  # of CUDA_COREDUMP_FILE: host, process, time
 _AFTER = (
     "the memory in the dump is as the fault left it, which is not what the launch began with: no reproducer "
     "can be made of it"
 )
 
 
-def from_core(path: Path | str, program: Path | None = None, *, sass: bool = False) -> dict[str, Any]:
+def from_core(
+    path: Path | str, program: Path | None = None, *, sass: bool = False, within: Sequence[Path] = ()
+) -> dict[str, Any]:
     """The document of ``kerncap from-core``: driver, devices, kernels, faults, elsewhere, memory, command,
-    notes.
+    notes, log.
 
-    ``program``: an executable or library whose kernels have the lines that the dump's images lack. ``sass``:
-    give the images to a disassembler. Raises UsageError for a file that can't be read, FormatError for one
+    ``path``: a dump, the CUDA_COREDUMP_FILE that names it (the newest is taken), or a log of the crash, which
+    leads to the dump that it names. ``program``: an executable or library whose kernels have the lines that
+    the dump's images lack. ``sass``: give the images to a disassembler. ``within``: folders that a dump which
+    a log names must be in; empty: any. Raises UsageError for a file that can't be read, FormatError for one
     that is no whole core dump.
     """
     if program is not None:
         open_regular(program).close()  # what isn't a file is a mistake, and one without the kernel a note
-    with open_dump(Path(path)) as dump:
-        document = _Reading(dump, program, sass).document()
-    return {"path": str(path), **document}
+    path = _inside(_newest(Path(path)), within)
+    log = _log(path)
+    if log is None:
+        return {**_of_dump(path, program, sass), "log": None}
+    dumps = []
+    document = None
+    for name in reversed(log.dumps):  # a program that was started again has another dump each time
+        problem = None
+        if document is None:
+            try:
+                document = _of_dump(_named(name, path, within), program, sass)
+            except (FormatError, UsageError) as error:
+                problem = str(error)
+        dumps.append({"path": name, "problem": problem})
+    said = {
+        "path": str(path), "error": log.error, "line": log.line if log.error else None,
+        "exception": log.exception, "kernels": log.kernels,
+        "assertions": [dataclasses.asdict(each) for each in log.assertions], "dumps": dumps,
+    }  # fmt: skip
+    return {**(document or _without_dump(path, log)), "log": said}
+
+
+def _of_dump(path: Path, program: Path | None, sass: bool) -> dict[str, Any]:
+    with open_dump(path) as dump:
+        return {"path": str(path), **_Reading(dump, program, sass).document()}
+
+
+def _newest(path: Path) -> Path:
+    """The newest file that a CUDA_COREDUMP_FILE with %h, %p or %t means; any other path as it is."""
+    if not _SPECIFIERS.search(path.name) or os.path.lexists(path):
+        return path
+    pattern = "*".join(glob.escape(piece) for piece in _SPECIFIERS.split(path.name))
+    found = [each for each in path.parent.glob(pattern) if each.is_file()]
+    if not found:
+        raise UsageError(f"{path}: no core dump has such a name; check CUDA_COREDUMP_FILE")
+    return max(found, key=lambda each: each.stat().st_mtime_ns)
+
+
+def _log(path: Path) -> CrashLog | None:
+    """What a log of a crash says; None for a file that is none."""
+    log = read_log(path)
+    if log is None or not (log.is_fault or log.error or log.dumps):
+        return None
+    if not log.is_fault and not log.dumps:
+        raise UsageError(
+            f"{path}: line {log.line}: {log.error!r} is not the fault of a kernel, so there is no core "
+            "dump of it; give the log of a fault, such as an illegal memory access"
+        )
+    return log
+
+
+def _named(name: str, log: Path, within: Sequence[Path]) -> Path:
+    """Where the dump is that a log names: there, or next to the log. Raises UsageError."""
+    for each in dict.fromkeys((Path(name), log.parent / name, log.parent / Path(name).name)):
+        if "\0" not in name and os.path.lexists(each):
+            return _inside(each, within)
+    raise UsageError("not here; copy it next to the log")
+
+
+def _inside(path: Path, within: Sequence[Path]) -> Path:
+    """``path``, if it is in one of the folders after links are followed. Raises UsageError."""
+    real = Path(os.path.realpath(path))
+    if within and not any(real.is_relative_to(folder) for folder in within):
+        raise UsageError(f"{path}: outside the folders that may be used; copy it into one of them")
+    return path
+
+
+def _without_dump(path: Path, log: CrashLog) -> dict[str, Any]:
+    return {
+        "path": str(path), "driver": None, "devices": [], "kernels": [], "faults": [], "elsewhere": [],
+        "memory": [], "command": _command(log.kernels),
+        "notes": [*([] if log.is_amd else [_WRITES_ONE]), *([_ASYNCHRONOUS] if log.error else [])],
+    }  # fmt: skip
 
 
 class _Reading:

@@ -1,4 +1,4 @@
-"""``kerncap from-core CORE``: what a core dump of a GPU says of the kernel that faulted."""
+"""``kerncap from-core CORE``: what a core dump of a GPU, or a log, says of the kernel that faulted."""
 
 from __future__ import annotations
 
@@ -19,19 +19,23 @@ from kerncap.cli.paths import PATH
 @click.option(
     "--sass", is_flag=True, help="Show the instruction, as nvdisasm or cuobjdump reads CORE's image."
 )
+@click.option("--within", type=PATH, multiple=True, hidden=True, help="Folder of dumps that a log may name.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(core: Path, exe: Path | None, sass: bool, as_json: bool) -> int:
+def command(core: Path, exe: Path | None, sass: bool, within: tuple[Path, ...], as_json: bool) -> int:
     """Show which kernel, thread, instruction and line a core dump of a CUDA GPU is of.
 
-    It needs neither a GPU nor CUDA. CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 makes a program write one. Nothing
-    in it is executed.
+    It needs neither a GPU nor CUDA. CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 makes a program write one. CORE may
+    also be the value of CUDA_COREDUMP_FILE, or a log of the crash (PyTorch, vLLM, Triton, ROCm): the dump
+    that it names is read; without one, what the log says is shown. Nothing in either is executed.
 
-    Exit status: 0, or 3 if CORE is not a GPU's core dump, cut off or damaged; one line names the byte.
+    Exit status: 0; 1 if CORE is a log and no dump that it names can be read; 3 if CORE is not a GPU's core
+    dump, cut off or damaged: one line names the byte.
     """
     from kerncap.api.from_core import from_core
-    from kerncap.report.from_core_text import render
+    from kerncap.exit_status import ExitStatus
+    from kerncap.report.from_core_text import has_dump, render
 
-    document = from_core(core, exe, sass=sass)
+    document = from_core(core, exe, sass=sass, within=within)
     # ASCII only: names out of a dump can't reach a terminal as control characters.
     click.echo(json.dumps(document, indent=1) if as_json else render(document), nl=as_json)
-    return 0
+    return ExitStatus.YES if has_dump(document) else ExitStatus.NO

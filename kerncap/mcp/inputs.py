@@ -40,7 +40,11 @@ class Inspect(Takes, frozen=True, kw_only=True):
 
 class FromCore(Takes, frozen=True, kw_only=True):
     core: Annotated[
-        str, _says("A GPU core dump, as CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 makes a program write.")
+        str,
+        _says(
+            "A GPU core dump, as CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 makes a program write; or a log of the "
+            "crash."
+        ),
     ]
     exe: Annotated[str | None, _says("A program whose kernels have the lines that the dump lacks.")] = None
 

@@ -64,7 +64,8 @@ def _inspect(given: inputs.Inspect, context: Context) -> list[str]:
 
 def _from_core(given: inputs.FromCore, context: Context) -> list[str]:
     core = str(context.allowed.path(given.core, "core"))
-    return ["from-core", "--json", *_options(exe=_file(given.exe, "exe", context)), core]
+    within = [f"--within={root}" for root in context.allowed.roots]
+    return ["from-core", "--json", *_options(exe=_file(given.exe, "exe", context)), *within, core]
 
 
 def _from_recording(given: inputs.FromRecording, context: Context) -> list[str]:

@@ -18,6 +18,15 @@ _LONGEST = 400
 
 def render(document: Document) -> str:
     """What `api.from_core` gives, for people."""
+    lines = _log(document)
+    if has_dump(document):
+        lines += _dump(document)
+    lines += ["", *(f"note: {visible(note, _LONGEST)}" for note in document["notes"])]
+    lines += [f"to make a reproducer in the next run: {visible(document['command'], 4096)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _dump(document: Document) -> list[str]:
     kernels = document["kernels"]
     lines = [visible(document["path"], _LONGEST), *_made(document)]
     for fault in document["faults"][:MAX_FAULTS]:
@@ -29,10 +38,32 @@ def render(document: Document) -> str:
     title = "Threads without an exception" if document["faults"] else "Threads"
     lines += _section(title, [_elsewhere(each, kernels) for each in other[:MAX_ELSEWHERE]])
     lines += _more(other, MAX_ELSEWHERE)
-    lines += _section("Memory in the dump", _memory(document))
-    lines += ["", *(f"note: {visible(note, _LONGEST)}" for note in document["notes"])]
-    lines += [f"to make one in the next run: {visible(document['command'], 4096)}"]
-    return "\n".join(lines) + "\n"
+    return lines + _section("Memory in the dump", _memory(document))
+
+
+def has_dump(document: Document) -> bool:
+    """Whether it is of a dump, and not only of what a log says."""
+    return document["log"] is None or document["path"] != document["log"]["path"]
+
+
+def _log(document: Document) -> list[str]:
+    """What the log says, if one was given for the dump."""
+    log = document["log"]
+    if log is None:
+        return []
+    rows = [("error", f"{log['error']} (line {log['line']})")] if log["error"] else []
+    rows += [("exception", log["exception"])] if log["exception"] else []
+    rows += [("kernel", _short(each)) for each in log["kernels"][-MAX_KERNELS:]]
+    for each in log["assertions"][:MAX_FAULTS]:
+        rows.append(("assertion", f"{each['file']}:{each['line']}, in {each['function']}: {each['text']}"))
+        if each["block"] is not None:
+            others = f" and {each['count'] - 1:,} more" if each["count"] > 1 else ""
+            rows.append(("", f"{_thread(each)}{others}"))
+    for each in log["dumps"][:MAX_FAULTS]:
+        problem = "" if each["problem"] is None else f": {each['problem']}"
+        rows.append(("core dump", f"{each['path']}{problem}"))
+    lines = _table(rows)
+    return [visible(log["path"], _LONGEST), *lines, *([""] if has_dump(document) else [])]
 
 
 def place_text(place: Document | None, pc: int | None = None) -> str:
@@ -78,7 +109,7 @@ def _fault(fault: Document, kernels: Sequence[Document]) -> list[str]:
         where = f"on SM {state['sm']}, warp {state['warp']}, lane {state['lane']}"
         rows.append(("first thread", f"{_thread(fault['threads'][0])} {where}"))
         rows += [("called from", f"{place_text(each)}, {_source(each)}") for each in state["backtrace"]]
-    lines = [f"{label:<12} {visible(text, _LONGEST)}" for label, text in rows]
+    lines = _table(rows)
     return lines + ([] if state is None else _registers(state))
 
 
@@ -150,6 +181,10 @@ def _memory(document: Document) -> list[str]:
     lines += _more(document["memory"], MAX_MEMORY)
     left_out = (document["driver"] or {}).get("left_out", ())
     return [*(lines or ["none"]), *([f"left out by its flags: {', '.join(left_out)}"] if left_out else [])]
+
+
+def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
+    return [f"{label:<12} {visible(text, _LONGEST)}" for label, text in rows]
 
 
 def _short(mangled: str) -> str:

@@ -1,12 +1,13 @@
-"""``from-core``: a core dump of a GPU."""
+"""``from-core``: a core dump of a GPU, or a log of the crash."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from kerncap.capture.core_dump.crash_log import Assertion
 from kerncap.capture.core_dump.dump import Device, Driver, Memory
 from kerncap.capture.core_dump.exceptions import ExceptionKind
-from kerncap.format.document_types import Count, Document, Extents, Line, Notes, Part, Path, says
+from kerncap.format.document_types import Count, Document, Extents, Line, Names, Notes, Part, Path, says
 
 Index = Annotated[tuple[int, int, int], says("Index in x, y, z.")]
 Kernel = Annotated[int | None, says("Index in kernels; null if the dump doesn't say.")]
@@ -105,11 +106,32 @@ class CoreElsewhere(Part, frozen=True, kw_only=True):
     thread_count: Count
 
 
+class NamedDump(Part, frozen=True, kw_only=True):
+    """A core dump that a log names."""
+
+    path: Path
+    problem: Annotated[
+        str | None, says("Why it was not read; null for the one that was, and for later ones.")
+    ]
+
+
+class CoreLog(Part, frozen=True, kw_only=True):
+    """What a log says of the crash."""
+
+    path: Path
+    error: Annotated[str | None, says("The error as the program printed it.")]
+    line: Annotated[int | None, says("Line of the log that has it.")]
+    exception: Annotated[str | None, says("The exception as CUDA's driver printed it.")]
+    kernels: Annotated[Names, says("Kernels that it blames: symbols, or names as the program wrote them.")]
+    assertions: tuple[Assertion, ...]
+    dumps: Annotated[tuple[NamedDump, ...], says("The last one first.")]
+
+
 class FromCoreDocument(Document, frozen=True, kw_only=True):
     """What a core dump of a GPU says. Nothing in it was executed."""
 
-    path: Path
-    driver: Annotated[Driver | None, says("Null for a driver before 565.")]
+    path: Annotated[str, says("The dump; the log, if no dump that it names could be read.")]
+    driver: Annotated[Driver | None, says("Null for a driver before 565, and without a dump.")]
     devices: tuple[Device, ...]
     kernels: tuple[CoreKernel, ...]
     faults: tuple[CoreFault, ...]
@@ -117,3 +139,4 @@ class FromCoreDocument(Document, frozen=True, kw_only=True):
     memory: tuple[Memory, ...]
     command: Annotated[str, says("Command that captures the launch in the next run of the program, CMD.")]
     notes: Notes
+    log: Annotated[CoreLog | None, says("Null if a dump was given.")]
