@@ -30,7 +30,7 @@ COMMANDS = {
     "inspect": "Show everything about a reproducer; nothing is executed.",
     "replay": "Run a reproducer's launch without its application.",
     "verify": "Check a kernel or a candidate against the application's results.",
-    "prove": "Prove that two Triton kernels are the same function, or show where they differ.",
+    "prove": "Prove that two kernels are the same function, or show where they differ.",
     "blame": "Find the stage of a kernel's compilation that makes its result wrong.",
     "profile": "Run Nsight Compute on a reproducer's launch and explain it.",
     "tune": "Find the fastest configuration that gives the right result.",

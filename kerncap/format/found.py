@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from kerncap.printable import visible
 LAST = "last"
 _MANIFEST = "manifest.json"
 MOST_SHOWN = 5
+_NEAR = 0.75  # 1 is the same; one wrong letter of four is this
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ def named(path: Path, places: Sequence[Path]) -> Path:
     """The reproducer that ``path`` means: itself if there is one, ``last``, or the beginning of a name.
 
     A name is looked for in ``places``, or in the folder that ``path`` names; links are not followed. A path
-    that means nothing is returned as it is. Raises UsageError for the beginning of several names.
+    that means nothing is returned as it is. Raises UsageError for the beginning of several names, and for a
+    misspelt one with the nearest.
     """
     if os.path.lexists(path) or not path.name:
         return path
@@ -47,7 +50,16 @@ def named(path: Path, places: Sequence[Path]) -> Path:
         shown = ", ".join(visible(each) for each in matching[:MOST_SHOWN])
         more = f" and {len(matching) - MOST_SHOWN} more" if len(matching) > MOST_SHOWN else ""
         raise UsageError(f"{visible(path)}: the beginning of {shown}{more}; give more of the name")
+    if not matching and (near := _nearest(path.name, there)):
+        raise UsageError(f"{visible(path)}: no such reproducer; did you mean {visible(near)}?")
     return matching[0] if matching else path
+
+
+def _nearest(name: str, there: Sequence[Path]) -> Path | None:
+    """By the whole name, or by its beginning: few people type all of it."""
+    spelled = {spelling: each for each in there for spelling in (each.name[: len(name)], each.name)}
+    near = difflib.get_close_matches(name, spelled, 1, _NEAR)
+    return spelled[near[0]] if near else None
 
 
 def reproducers_in(folders: Sequence[Path]) -> list[Path]:

@@ -27,7 +27,7 @@ from kerncap.format.names import (
     manifest_of_launch,
     refuse_other_files,
 )
-from kerncap.format.reader import OpenedFolder, Reproducer
+from kerncap.format.reader import OpenedFolder, Reproducer, read_manifest
 from kerncap.format.sealed_folder import file_stem
 from kerncap.format.size_limits import MAX_INDEX_BYTES, MAX_MANIFEST_BYTES
 from kerncap.format.stored import check_digest, check_size, digest_file, open_file, read_file
@@ -112,7 +112,7 @@ class LaunchRange(OpenedFolder):
 
     def _load(self) -> None:
         where = self.path / MANIFEST_PATH
-        data = read_file(self.path, self._root_fd, MANIFEST_PATH, MAX_MANIFEST_BYTES)
+        data = read_manifest(self.path, self._root_fd)
         if format_of(data, where) == schema.FORMAT_NAME:
             raise UsageError(f"{visible(self.path)}: one launch, not a range; it is a reproducer already")
         self.manifest = decode_range_manifest(data, where)

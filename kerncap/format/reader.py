@@ -356,10 +356,7 @@ class Reproducer(OpenedFolder):
         return [MANIFEST_PATH, MANIFEST_DIGEST_PATH, *self.listed(), self.checks_path]
 
     def _load(self) -> None:
-        if not exists(self.path, self._root_fd, MANIFEST_PATH):
-            message = f"the file is missing{_what_is_inside(self.path)}"
-            raise format_error(self.path / MANIFEST_PATH, 0, message)
-        data = read_file(self.path, self._root_fd, MANIFEST_PATH, MAX_MANIFEST_BYTES)
+        data = read_manifest(self.path, self._root_fd)
         if format_of(data, self.path / MANIFEST_PATH) == schema.RANGE_FORMAT_NAME:
             raise UsageError(
                 f"{visible(self.path)}: a range of launches, which this command does not take; "
@@ -402,10 +399,17 @@ def _folders_and_files(files: Sequence[str]) -> list[str]:
     return [*sorted(folders), *dict.fromkeys(files)]
 
 
+def read_manifest(folder: Path, root_fd: int) -> bytes:
+    """Of a reproducer or a range, not decoded. Raises FormatError for a folder without one."""
+    if not exists(folder, root_fd, MANIFEST_PATH):
+        raise format_error(folder / MANIFEST_PATH, 0, f"the file is missing{_what_is_inside(folder)}")
+    return read_file(folder, root_fd, MANIFEST_PATH, MAX_MANIFEST_BYTES)
+
+
 def _what_is_inside(folder: Path) -> str:
     """For a folder that is no reproducer: those that it holds, the nearest thing to a next step."""
     inside = sorted(path.name for path in folder.iterdir() if (path / MANIFEST_PATH).is_file())
     if not inside:
-        return "; this folder is not a reproducer"
+        return "; this folder is not a reproducer, or was not copied whole"
     shown = ", ".join(visible(name) for name in inside[:5])
     return f"; this folder holds reproducers: {shown}{', …' if len(inside) > 5 else ''}"

@@ -82,7 +82,10 @@ def document(data: bytes, where: Path) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{where}: not JSON: {one_line(str(error))[:200]}") from error
+        raise UsageError(
+            f"{where}: not JSON: {one_line(str(error))[:200]}; give a log of tritonparse (.ndjson) or a "
+            "folder of AMD's kerncap"
+        ) from error
     if not isinstance(found, dict):
         raise UsageError(f"{where}: a JSON object was expected")
     return found

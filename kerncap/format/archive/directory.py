@@ -48,7 +48,7 @@ def _ends(archive: Path, file: BinaryIO, size: int) -> tuple[int, int, int, int]
     data = file.read(tail)
     found = data.rfind(b"PK\5\6")
     if found < 0 or len(data) - found < _END.size:
-        raise format_error(archive, 0, "not a zip file: it has no directory")
+        raise format_error(archive, 0, "not a zip file: it has no directory; give a file from `kerncap pack`")
     at = size - tail + found
     _, disk, first, here, count, length, offset, comment = _END.unpack_from(data, found)
     if found + _END.size + comment != len(data):

@@ -47,6 +47,15 @@ def test_the_beginning_of_a_name_is_enough(folder: Path, capsys: pytest.CaptureF
     said = capsys.readouterr().err
     assert "scale: the beginning of kerncap-out/scale-1111, kerncap-out/scale-1222; give more" in said
     assert main(["inspect", "no-such-name"]) == 2
+    assert "no such reproducer; check the path" in capsys.readouterr().err
+    for misspelt, meant in (
+        ("scale-1112", "scale-1111"),
+        ("rank0/sum-3334", "rank0/sum-3333"),
+        ("sclae", "scale-1"),
+    ):
+        place = "" if misspelt == "sclae" else "kerncap-out/"
+        assert main(["inspect", f"{place}{misspelt}"]) == 2
+        assert f"no such reproducer; did you mean kerncap-out/{meant}" in capsys.readouterr().err
     (folder.parent / "scale-11").mkdir()  # what is there is meant
     assert main(["inspect", "scale-11"]) != 0
 
