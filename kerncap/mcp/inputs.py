@@ -143,7 +143,7 @@ class Sanitize(Takes, frozen=True, kw_only=True):
     ] = None
 
     for_all: Annotated[
-        tuple[str, ...], _says("For all sizes: n=1..8192, stride=n, idx=0..n-1. Checks oob and overflow.")
+        tuple[str, ...], _says("For all sizes: n=1..8192, stride=n, idx=0..n-1. Checks oob, overflow, race.")
     ] = ()
     grid: Annotated[str | None, _says("With for_all: the grid over the sizes, as in cdiv(n,1024).")] = None
     arguments: Annotated[

@@ -16,6 +16,7 @@ from kerncap.sanitizer.symbolic.expr import (
     compare,
     conjuncts,
     const,
+    eq,
     land,
     linear,
     nodes_of,
@@ -71,6 +72,8 @@ def with_consequences(condition: Expr) -> Expr:
 
 def _definitions(parts: list[Expr]) -> Iterator[Expr]:
     """Quotients and remainders of two unknowns, both not negative."""
+    quotients: dict[tuple[Expr, ...], Expr] = {}
+    remainders: dict[tuple[Expr, ...], Expr] = {}
     for node in nodes_of(parts):
         if node.kind not in ("div", "tdiv", "mod", "trem") or node.args[1].kind == "const":
             continue
@@ -78,13 +81,17 @@ def _definitions(parts: list[Expr]) -> Iterator[Expr]:
         if dividend.low is None or dividend.low < 0 or divisor.low is None or divisor.low < 1:
             continue
         if node.kind in ("div", "tdiv"):
+            quotients[node.args] = node
             rest = dividend - node * divisor
             yield rest >= 0
             yield rest <= divisor - 1
         else:
+            remainders[node.args] = node
             yield node >= 0
             yield node <= divisor - 1
             yield node <= dividend
+    for both in quotients.keys() & remainders.keys():
+        yield eq(quotients[both] * both[1] + remainders[both], both[0])
 
 
 def _consequences(parts: list[Expr]) -> Iterator[Expr]:

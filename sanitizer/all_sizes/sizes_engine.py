@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from kerncap.errors import UsageError
 from kerncap.sanitizer.all_sizes.launches import AllSizes
+from kerncap.sanitizer.all_sizes.meetings import Meetings
 from kerncap.sanitizer.all_sizes.proposals import proposed
 from kerncap.sanitizer.all_sizes.questions import Asker, Smallest
 from kerncap.sanitizer.all_sizes.reads import Reads
@@ -38,7 +39,7 @@ from kerncap.sanitizer.ttir.ir import walk as operations_of
 from kerncap.sanitizer.walk import Unsupported, walk
 from kerncap.sanitizer.walk.access import Promise
 
-CHECKS: tuple[Check, ...] = ("oob", "overflow")
+CHECKS: tuple[Check, ...] = ("oob", "overflow", "race")
 # An address as a number: where memory lies is made up here.
 _ADDRESSES_AS_NUMBERS = frozenset(("tt.ptr_to_int", "tt.int_to_ptr"))
 
@@ -116,13 +117,17 @@ class _Judge:
         analysis = Analysis(
             self.smallest_launch, self.module, self.function, walked, self.solver, self.options
         )
+        meetings = Meetings(self.problem, walked, self.asker) if "race" in self.checks else None
         found: list[Settled] = []
         for operation in operations:
             contexts = [one for one in walked.accesses if one.operation is operation]
             for check in self.checks:
-                wrongs = [
-                    wrong for access in contexts for wrong in WRONG[check](analysis, self.problem, access)
-                ]
+                if check == "race" and meetings is not None:
+                    wrongs = meetings.of(operation)
+                else:
+                    wrongs = [
+                        wrong for access in contexts for wrong in WRONG[check](analysis, self.problem, access)
+                    ]
                 verdict = self._verdict(operation, check, [self._answer(one) for one in wrongs])
                 if isinstance(verdict, Unproven):
                     verdict = proposed(verdict, wrongs, self.problem, self.smallest_launch, self.asker)
@@ -197,8 +202,11 @@ class _Judge:
             return Unproven(f"it may fail with {named(sizes)}, whose launch can't be evaluated: {error}")
         report = sanitize(launch, replace(self.options, checks=frozenset((check,))))
         for one in report.settled:
-            if one.order == operation.order and one.check == check and isinstance(one.verdict, Violated):
-                return _at_sizes(one.verdict, sizes, least)
+            if one.order != operation.order or one.check != check or not isinstance(one.verdict, Violated):
+                continue
+            if all(each.note for each in one.verdict.findings):
+                return Unproven(f"{one.verdict.findings[0].message}, with {named(sizes)}")
+            return _at_sizes(one.verdict, sizes, least)
         return Unproven(f"it may fail with {named(sizes)}, which its launch did not confirm")
 
     def _tried(self, one: Settled) -> Verdict:

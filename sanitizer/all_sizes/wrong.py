@@ -33,7 +33,7 @@ def _given(access: Access, target: Target) -> Expr:
 
 
 def _out_of_bounds(analysis: Analysis, problem: AllSizes, access: Access) -> Iterator[Wrong]:
-    yield from _long_loops(access)
+    yield from long_loops(access)
     for target in access.targets:
         given = _given(access, target)
         if target.argument is None:
@@ -51,7 +51,7 @@ def _out_of_bounds(analysis: Analysis, problem: AllSizes, access: Access) -> Ite
 
 
 def _overflows(analysis: Analysis, problem: AllSizes, access: Access) -> Iterator[Wrong]:
-    yield from _long_loops(access)
+    yield from long_loops(access)
     for target in access.targets:
         given, offset = _given(access, target), target.offset_bytes
         ideal, folded = exact_offset(analysis, access, target)
@@ -64,7 +64,7 @@ def _overflows(analysis: Analysis, problem: AllSizes, access: Access) -> Iterato
             yield Wrong(given, lor(*map(leaves, letting)) & ~without_wraps(access.mask))
 
 
-def _long_loops(access: Access) -> Iterator[Wrong]:
+def long_loops(access: Access) -> Iterator[Wrong]:
     """The walk counts iterations with numbers of any size, and no more than `LONGEST` of them."""
     for loop in access.loops:
         step = _step(loop)

@@ -39,7 +39,7 @@ def sanitize_ttir_for_all(
     """The kernel of a ``.ttir`` file for all sizes that ``stated`` names (`all_sizes.statement`).
 
     ``grid`` and the shapes in ``arguments`` are arithmetic over the sizes: ``cdiv(n, 1024)``, ``f32[n]``.
-    Checks out-of-bounds accesses and overflow. Raises UsageError for what is not stated as it has to be.
+    Checks out-of-bounds accesses, overflow and races. Raises UsageError for what is not stated as it must be.
     """
     text = read_regular_text(path, MAX_TTIR_BYTES)
     kinds = {one.source_name: one.type for one in read_module(text).kernel.arguments}
@@ -161,6 +161,6 @@ def asked(options: Options) -> Options:
     others = sorted(options.checks - frozenset(CHECKS))
     if others and options.checks != frozenset(EVERY_CHECK):
         raise UsageError(
-            f"--check {','.join(others)}: --for-all checks {' and '.join(CHECKS)}; leave out the others"
+            f"--check {','.join(others)}: --for-all checks {', '.join(CHECKS)}; leave out the others"
         )
     return replace(options, checks=options.checks & frozenset(CHECKS))

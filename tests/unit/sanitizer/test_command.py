@@ -334,7 +334,7 @@ def test_whole_blocks_need_no_mask(capsys: pytest.CaptureFixture[str], ttir: Pat
         (["--for-all", "n=1..9", "--arg", "n=4"], "--arg n=4: --for-all states n; leave one of the two out"),
         (["--for-all", "n=1..9", "--arg", "q=4"], "no parameter is called q; it has x_ptr, out_ptr, n"),
         (["--for-all", "n=1..9", "--bounds", "view"], "--bounds view: with --for-all an access stays inside"),
-        (["--for-all", "n=1..9", "--check", "race"], "--check race: --for-all checks oob and overflow"),
+        (["--for-all", "n=1..9", "--check", "uninit"], "uninit: --for-all checks oob, overflow, race; leave"),
         (["--for-all", "n=0..9", "--grid", "9//n"], "--grid 9//n: 9 // n may divide by zero"),
         (["--for-all", "n=1..9", "--grid", "n.real"], "--grid n.real: n.real is not supported"),
         (["--for-all", "n=1..9", "--grid", "n**n"], "--grid n**n: n ** n is not supported"),
