@@ -329,8 +329,13 @@ def _predicate(operation: Operation, order: tuple[str, ...]) -> str:
     return order[found] if isinstance(found, int) else str(found)
 
 
+def integer_predicate(operation: Operation) -> str:
+    """Of arith.cmpi."""
+    return _predicate(operation, _CMPI_ORDER)
+
+
 def _compare_integers(operation: Operation) -> Compute:
-    predicate = _predicate(operation, _CMPI_ORDER)
+    predicate = integer_predicate(operation)
     kind = element_of(operation.operands[0].type)
     if isinstance(kind, IntType) and kind.width == 1:
         predicate = _SIGNED_BOOLEAN.get(predicate, predicate)

@@ -112,8 +112,14 @@ class BlockPointer:
     element: Type
 
 
+class Opaque:
+    """A value that only a plan's own steps know."""
+
+    __slots__ = ()
+
+
 # None: the value is not evaluated (it feeds no address, and only addresses were asked for).
-Value = Tile | Unknown | Descriptor | BlockPointer | None
+Value = Tile | Unknown | Descriptor | BlockPointer | Opaque | None
 
 
 def where(operation: Operation) -> str:
@@ -258,7 +264,7 @@ def choose(mask: Bools, yes: Value, no: Value) -> Value:
             yes.block_shape,
             yes.element,
         )
-    raise Incomplete("a value is a descriptor in one branch and something else in another")
+    raise Incomplete("a value is of one kind in one branch and of another in the other")
 
 
 def _pointer(tile: Tile) -> Pointers:

@@ -72,7 +72,7 @@ class Field(FieldArithmetic):
         """These floats that are passed stand for any, of their sign."""
         for name, value in scalars.items():
             if value and math.isfinite(value):
-                drawn = self._hashed(named(f"scalar {name}", self._seed))
+                drawn = self.hashed(named(f"scalar {name}", self._seed))
                 positive = self._sign(drawn)[0] > 0
                 self._scalars[name] = drawn if positive == (value > 0) else self.apply("neg", drawn)
 

@@ -108,7 +108,7 @@ class FieldArithmetic:
         return int(number[0] & P_MASK), int(second(number)[0])
 
     def drawn(self, key: Words, places: Ints, element: str) -> Ints:
-        return self._hashed(mixed(mixed(places.astype(np.uint64) ^ key) ^ np.uint64(self._seed)))
+        return self.hashed(mixed(mixed(places.astype(np.uint64) ^ key) ^ np.uint64(self._seed)))
 
     def integers(self, values: Ints) -> Ints:
         wide = values.astype(np.int64)
@@ -118,11 +118,26 @@ class FieldArithmetic:
             )
         return packed(wide % self.p, wide % self.q)
 
-    def _hashed(self, words: Words) -> Ints:
+    def hashed(self, words: Words) -> Ints:
+        """Any numbers."""
         other = mixed(words)
         return packed(
             (words % np.uint64(self.p)).astype(np.int64), (other % np.uint64(self.q)).astype(np.int64)
         )
+
+    def weight(self, name: str, numbers: Ints) -> Ints:
+        """Of a number, by a name: any."""
+        return self.hashed(mixed(shown(self._number(numbers)).view(np.uint64) ^ named(name, self._seed)))
+
+    def powers(self, name: str, exponents: Ints) -> Ints:
+        """Of a random number by a name, to powers that may be negative."""
+        distinct, at = np.unique(exponents, return_inverse=True)
+        base = self.hashed(named(name, self._seed))
+        halves = [
+            np.array([pow(one or 1, power, modulus) for power in distinct.tolist()], dtype=np.int64)
+            for one, modulus in zip(self._pair(base), (int(self.p), int(self.q)), strict=True)
+        ]
+        return packed(*halves)[at.reshape(exponents.shape)]
 
     # --- functions ------------------------------------------------------------------------------------------
 
@@ -138,12 +153,12 @@ class FieldArithmetic:
         for array in arrays:
             found = mixed(found ^ shown(array).view(np.uint64))
             nan = nan | (state_of(array) == NAN)
-        return np.where(nan, word(0, 0, NAN), self._hashed(found))
+        return np.where(nan, word(0, 0, NAN), self.hashed(found))
 
     def _number(self, x: Ints) -> Ints:
         """Maxima and minima as numbers of which nothing else is known."""
         extreme = state_of(x) >= MAXIMUM
-        return np.where(extreme, self._hashed(mixed(x.view(np.uint64))), x) if extreme.any() else x
+        return np.where(extreme, self.hashed(mixed(x.view(np.uint64))), x) if extreme.any() else x
 
     def _do_add(self, x: Ints, y: Ints) -> Ints:
         if is_plain(x) and is_plain(y):
@@ -257,7 +272,7 @@ class FieldArithmetic:
         wanted = (state <= ONLY_P) & ((x & P_MASK) != 0)
         logs = np.zeros(x.shape, dtype=np.int64)
         logs[wanted] = self._powers.logarithms((x & P_MASK)[wanted])
-        other = self._hashed(mixed(named("log", self._seed) ^ (x & P_MASK).view(np.uint64))) & P_MASK
+        other = self.hashed(mixed(named("log", self._seed) ^ (x & P_MASK).view(np.uint64))) & P_MASK
         found = other | (logs << P_BITS) | (np.int64(EITHER) << STATE_AT)
         found = np.where(x == (1 | (np.int64(1) << P_BITS)), 0, found)
         found = np.where(is_zero(x), word(0, 0, MINUS_INFINITE), found)

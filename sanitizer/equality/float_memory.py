@@ -56,6 +56,8 @@ class FloatMemory:
         self._launch, self._memory, self._numbers, self._names = launch, memory, numbers, names
         self.storages: dict[int, FloatStorage] = {} if before is None else before.storages
         self.integers: set[int] = set() if before is None else before.integers
+        # Storages with hashes of integers, which are compared and nothing else, and their sizes in bytes.
+        self._hashes: dict[int, int] = {} if before is None else before._hashes
         tensors = (one.tensor if isinstance(one, DescriptorArgument) else one for one in launch.arguments)
         self._of_floats: set[int] = {
             one.storage
@@ -69,6 +71,24 @@ class FloatMemory:
             if one in self._of_floats or one in self.storages:
                 raise NotModelled(f"{self._names[one]} holds floats, which are taken for integers")
             self.integers.add(one)
+
+    def hashes_at(self, storages: Sequence[int], size_bytes: int, are_hashes: bool) -> None:
+        """Integers of a size are stored there."""
+        for one in storages:
+            if are_hashes:
+                self._hashes.setdefault(one, size_bytes)
+            if self._hashes.get(one, size_bytes) != size_bytes:
+                raise NotModelled(
+                    f"{self._names[one]} holds places of largest or smallest numbers, of two types"
+                )
+
+    def check_read(self, storages: Sequence[int]) -> None:
+        """Raise NotModelled if hashes are there."""
+        for one in storages:
+            if one in self._hashes:
+                raise NotModelled(
+                    f"{self._names[one]} holds places of largest or smallest numbers, which are read again"
+                )
 
     def of(self, storage: int, element: FloatType) -> FloatStorage:
         if storage == NOWHERE:

@@ -24,6 +24,7 @@ from kerncap.sanitizer.concrete.values import (
     Value,
     shape_of,
     where,
+    width_bytes,
 )
 from kerncap.sanitizer.equality.degrees import VARIABLE, Degree, Degrees, degree_of, summed, widest
 from kerncap.sanitizer.equality.float_memory import FloatMemory
@@ -75,6 +76,7 @@ class MemoryPlan(Plan):
         self._controls_of_shared = [name for one in shared for name in self._controls(one)]
         self._shared = Degree()  # of all that was stored to shared memory
         self.functions: set[str] = set()  # that were met
+        self.stores_places = False  # whether the store that runs has a hash in place of integers
         self.left_out = False  # whether a load left out lanes, of which nothing is said
         if before is not None:
             before._decided_at_end()
@@ -145,7 +147,12 @@ class MemoryPlan(Plan):
             if not isinstance(base, Pointers):
                 return
             arguments = [base.argument] if isinstance(base.argument, int) else np.unique(base.argument)
-            self.floats.integers_at([self.memory.storage_of(int(one)) for one in arguments])
+            storages = [self.memory.storage_of(int(one)) for one in arguments]
+            self.floats.integers_at(storages)
+            if loads or combines:
+                self.floats.check_read(storages)
+            else:
+                self.floats.hashes_at(storages, width_bytes(in_memory(operation)), self.stores_places)
             degree = Degree() if value is None else self.degrees.of(value)
             degree = degree.after([*self._steered(operation), *map(self.degrees.of, controls)])
             stored = [self.degrees.stored.get(self.memory.storage_of(int(one))) for one in arguments]

@@ -15,6 +15,7 @@ from kerncap.sanitizer.concrete.plan import unknown_operation
 from kerncap.sanitizer.concrete.values import (
     Incomplete,
     Tile,
+    Unknown,
     Unsupported,
     Value,
     either,
@@ -24,13 +25,13 @@ from kerncap.sanitizer.concrete.values import (
     shape_of,
     where,
 )
-from kerncap.sanitizer.equality.chosen_extremes import extreme_of
+from kerncap.sanitizer.equality.choices import NumberChoice, number_choice, swapped_axis
 from kerncap.sanitizer.equality.comparisons import compared
 from kerncap.sanitizer.equality.degrees import LARGEST_POWER, VARIABLE, Degree, degree_of, summed, widest
 from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.function_names import FUNCTIONS, is_integer_power, of_symbol, test_of_symbol
-from kerncap.sanitizer.equality.memory_operations import MemoryPlan
 from kerncap.sanitizer.equality.numbers import Array, NotModelled
+from kerncap.sanitizer.equality.place_operations import PlacePlan
 from kerncap.sanitizer.equality.plan_values import (
     check_values,
     from_integers,
@@ -39,6 +40,7 @@ from kerncap.sanitizer.equality.plan_values import (
     is_made_whole,
     is_sum,
     tiles_of,
+    why_unknown,
 )
 from kerncap.sanitizer.launch import ScalarArgument
 from kerncap.sanitizer.ttir.ir import Dense, FloatType, IntType, Operation, Type
@@ -57,7 +59,7 @@ _MOVES = frozenset(
 _OF_ALL_LANES = frozenset(("tt.reduce", "tt.scan", "tt.histogram", "tt.dot"))
 
 
-class ExactPlan(MemoryPlan):
+class ExactPlan(PlacePlan):
     """A launch over `Numbers`."""
 
     def argument(self, name: Name, index: int) -> Value:
@@ -77,12 +79,14 @@ class ExactPlan(MemoryPlan):
             return self._shared_step(operation, super()._step(operation))
         elif not any(is_float(one.type) for one in (*operation.results, *operation.operands)):
             step = super()._step(operation)
-            return self._on_decided(operation, step) if self._decides and operation.results else step
+            step = self._on_decided(operation, step) if self._decides and operation.results else step
         else:
             try:
                 step = self._float_step(operation)
             except Unsupported as reason:
                 return unknown_operation(operation, f"{where(operation)}: not modelled, {reason}")
+
+        step = self._with_places(operation, step)
 
         def guarded(m: Machine) -> None:
             try:
@@ -114,6 +118,9 @@ class ExactPlan(MemoryPlan):
         name = operation.name
         if name == "arith.constant":
             return self._constant(operation)
+        exchanged = swapped_axis(operation) if name == "tt.bitcast" else None
+        if exchanged is not None:
+            return self._exchanged(operation, *exchanged)
         if name in ("tt.bitcast", "arith.bitcast"):
             raise Unsupported("the bits of a float")
         if name in ("arith.fptosi", "arith.fptoui"):
@@ -178,6 +185,20 @@ class ExactPlan(MemoryPlan):
 
         return step
 
+    def _exchanged(self, operation: Operation, floats: Name, axis: int) -> Step:
+        result, shape = operation.results[0], shape_of(operation.results[0].type)
+
+        def step(m: Machine) -> None:
+            tile = m.env[floats]
+            if isinstance(tile, Tile):
+                check_values(tile)
+                m.env[result] = Tile(np.flip(full(tile.data, shape), axis + 1))
+                self.degrees.put(result, self.degrees.of(floats))
+            else:
+                m.env[result] = Unknown(why_unknown(tile, operation))
+
+        return step
+
     def _made_whole(self, operation: Operation) -> Step:
         """Any function of a float, by the type that it has between."""
         if not is_made_whole(operation):
@@ -212,14 +233,14 @@ class ExactPlan(MemoryPlan):
         return step
 
     def _moved(self, operation: Operation, inner: Step) -> Step:
-        extreme = extreme_of(operation) if operation.name == "arith.select" and self.numbers.free else None
-        if extreme is not None:
+        choice = number_choice(operation) if operation.name == "arith.select" and self.numbers.free else None
+        if choice is not None and choice.decided is None:
             self.degrees.extremes.add(operation.results[0])
 
         def step(m: Machine) -> None:
             self.degrees.forget(operation)
             inner(m)
-            if operation.regions or extreme is not None and self._chosen(m, operation, extreme):
+            if operation.regions or choice is not None and self._chosen(m, operation, choice):
                 return
             moved = operation.operands
             decided = [self.degrees.of(one) for one in moved if not is_float(one.type)]
@@ -229,18 +250,35 @@ class ExactPlan(MemoryPlan):
 
         return step
 
-    def _chosen(self, m: Machine, operation: Operation, extreme: str) -> bool:
+    def _chosen(self, m: Machine, operation: Operation, choice: NumberChoice) -> bool:
         """Put a maximum that is written as a choice in place of the choice, but for NaN."""
         [result], (_, *both) = operation.results, operation.operands
-        chosen, *values = (m.env[one] for one in (result, *both))
-        if not (isinstance(chosen, Tile) and all(isinstance(one, Tile) for one in values)):
+        values = [m.env[one] for one in both]
+        decided = None if choice.decided is None else m.env[choice.decided]
+        tiles = [one for one in values if isinstance(one, Tile)]
+        if len(tiles) < 2 or not (decided is None or isinstance(decided, Tile)):
             return False
-        first, second = (one.data for one in values if isinstance(one, Tile))
         apply = self.numbers.apply
+        first, second = (one.data for one in tiles)
+        either_of = {"first": first, "second": second}
+        found = [
+            either_of[kind] if kind in either_of else apply(kind, first, second) for kind in choice.kinds
+        ]
+        data, chosen = found[0], m.env[result]
+        if decided is not None:
+            check_values(decided)
+            data = np.where(decided.data, found[1], data)
         nan = apply("isnan", first) | apply("isnan", second)
-        m.env[result] = Tile(np.where(nan, chosen.data, apply(extreme, first, second)), chosen.undefined)
-        self.functions.add(extreme)
-        self.degrees.put(result, self._degree(extreme, [self.degrees.of(one) for one in both]))
+        if nan.any():
+            if not isinstance(chosen, Tile):
+                return False
+            data = np.where(nan, chosen.data, data)
+        m.env[result] = Tile(data, either(*(one.undefined for one in tiles)))
+        self.functions.update(kind for kind in choice.kinds if kind not in either_of)
+        degrees = [self._degree("maximum", [self.degrees.of(one) for one in both])]
+        if choice.decided is not None:
+            degrees = [degrees[0].after([self.degrees.of(choice.decided)])]
+        self.degrees.put(result, degrees[0])
         return True
 
     def _comparison(self, operation: Operation) -> Step:
@@ -304,7 +342,7 @@ class ExactPlan(MemoryPlan):
             if sums:
                 self.degrees.put(operation.results[0], degree_of("sum", [given], terms=terms))
 
-        return step
+        return step if scan else self._reduced_places(operation, step)
 
     def _differ(self, kind: Type, x: Array, y: Array) -> Array:
         """Where a reduction gives different results in two orders; rounding does not count."""

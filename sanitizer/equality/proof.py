@@ -125,7 +125,12 @@ def _trials(
     """Maxima as functions of what they are taken of; if that shows nothing, by orders of all numbers."""
     found = Proof(None)
     for free in (True, False):
-        tried = _tried(first, second, budget, seed, constants, scalars, free)
+        try:
+            tried = _tried(first, second, budget, seed, constants, scalars, free)
+        except (CannotRun, NotModelled) as reason:
+            if not free:
+                raise CannotRun(found.reason or str(reason)) from None
+            tried = Proof(None, str(reason))
         if tried.equal or not found.reason:
             found = tried
         if tried.equal:
@@ -295,7 +300,19 @@ def _compared(first: Kernel, second: Kernel, a: Ran, b: Ran, numbers: Field) -> 
 _KNOWN = frozenset(
     (
         *("add", "sub", "mul", "div", "neg", "reciprocal", "fma", "cast", "compare", "equals", "isnan"),
-        *("isinf", "isfinite", "copysign", "clamp", "maxnum", "minnum", "maximum", "minimum", "abs"),
+        *(
+            "isinf",
+            "isfinite",
+            "copysign",
+            "place",
+            "place of equals",
+            "clamp",
+            "maxnum",
+            "minnum",
+            "maximum",
+            "minimum",
+            "abs",
+        ),
         *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "tanh", "sqrt", "rsqrt", "pow"),
     )
 )

@@ -106,6 +106,10 @@ def _maxima() -> tuple[Any, ...]:
     return _rows(_empty(ROWS))
 
 
+def _places() -> tuple[Any, ...]:
+    return _rows(torch.zeros(ROWS, dtype=torch.int64))
+
+
 def _row(kernel: Any, constants: dict[str, int] = _ROW) -> Run:
     return Run(kernel, (ROWS,), constants)
 
@@ -167,6 +171,20 @@ EQUAL: dict[str, tuple[Made, Run, Run]] = {
     "largest by choices": (_maxima, _row(maxima.largest), _row(maxima.largest_by_choices)),
     "least of two": (lambda: _flat(2), _each(maxima.least_of_two), _each(maxima.least_but_nan)),
     "largest": (_maxima, _row(maxima.largest), _row(maxima.largest_in_steps)),
+    "place in blocks": (
+        _places, _row(maxima.largest_place), _row(maxima.largest_place_in_blocks, _PART),
+    ),
+    "place by lanes": (
+        _places, _row(maxima.largest_place_in_blocks, _PART), _row(maxima.largest_place_by_lanes, _PART),
+    ),
+    "sorted rows": (
+        lambda: _rows(_empty(ROWS, N)), _row(maxima.sorted_rows),
+        Run(maxima.sorted_rows_of_two, (ROWS // 2,), _ROW),
+    ),
+    "top four": (
+        lambda: _rows(_empty(ROWS, N)), _row(maxima.top_four),
+        Run(maxima.top_four_of_two_rows, (ROWS // 2,), _ROW),
+    ),
 }  # fmt: skip
 
 UNEQUAL: dict[str, tuple[Made, Run, Run]] = {
@@ -230,6 +248,19 @@ UNEQUAL: dict[str, tuple[Made, Run, Run]] = {
         lambda: _rows(torch.zeros(ROWS, dtype=torch.int32)), _row(maxima.largest_place),
         _row(maxima.largest_place_of_all_but_one),
     ),
+    "place of the last of equals": (
+        _places, _row(maxima.largest_place), _row(maxima.largest_place_of_later_blocks, _PART),
+    ),
+    "place in its block": (
+        _places, _row(maxima.largest_place), _row(maxima.largest_place_in_its_block, _PART),
+    ),
+    "place of the least": (_places, _row(maxima.largest_place), _row(maxima.least_place)),
+    "sorted down": (
+        lambda: _rows(_empty(ROWS, N)), _row(maxima.sorted_rows), _row(maxima.sorted_rows_down),
+    ),
+    "top four of sizes": (
+        lambda: _rows(_empty(ROWS, N)), _row(maxima.top_four), _row(maxima.top_four_of_sizes),
+    ),
     "RMS norm, another epsilon": (_rms, _row(norms.rms_norm), _row(norms.rms_norm_with_another_epsilon)),
     "largest by the other choice": (
         _maxima, _row(maxima.largest_by_choices), _row(maxima.largest_by_the_other_choice),
@@ -274,4 +305,14 @@ HIDDEN: dict[str, tuple[Made, Run, Run]] = {
     "a size": (*_APART, _of_one(hidden.distance_by_size)),
     "a root": (*_APART, _of_one(hidden.distance_by_root)),
     "a logarithm": (*_APART, _of_one(hidden.distance_by_log)),
+    "one place": (_places, _row(maxima.largest_place), _row(maxima.largest_place_but_one)),
+    "equals above a number": (
+        _places, _row(maxima.largest_place), _row(maxima.largest_place_of_equals_above, _PART),
+    ),
+    "a place that is read again": (
+        _places, _row(maxima.largest_place), _row(maxima.largest_place_stored_twice),
+    ),
+    "sorted below a number": (
+        lambda: _rows(_empty(ROWS, N)), _row(maxima.sorted_rows), _row(maxima.sorted_rows_clipped),
+    ),
 }  # fmt: skip
