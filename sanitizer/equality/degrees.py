@@ -113,6 +113,7 @@ class Degrees:
         self.flow = flow
         self._of: dict[Value, Degree] = {}
         self.stored: dict[int, Degree] = {}  # by storage
+        self.steered: dict[int, Degree] = {}  # the same, only of what decided where a store went
         self.extremes: set[Value] = set()  # results of choices that no comparison decides
 
     def start(self) -> None:

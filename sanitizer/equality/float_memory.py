@@ -124,6 +124,11 @@ class FloatMemory:
             parts.append((held, places, here))
         return parts
 
+    def any_stored(self, argument: int | Ints, offsets: Ints, mask: Bools | None, element: FloatType) -> bool:
+        """Whether something was stored at one of these places."""
+        located = self.located(argument, offsets, mask, element)
+        return any(bool(held.written[places].any()) for held, places, _ in located)
+
     def gather(self, argument: int | Ints, offsets: Ints, mask: Bools | None, element: FloatType) -> Array:
         """Zeros where nothing is read."""
         found = np.zeros(offsets.shape, dtype=self._numbers.dtype)

@@ -80,7 +80,7 @@ class MemoryPlan(Plan):
         self.left_out = False  # whether a load left out lanes, of which nothing is said
         if before is not None:
             before._decided_at_end()
-            self.degrees.stored = before.degrees.stored
+            self.degrees.stored, self.degrees.steered = before.degrees.stored, before.degrees.steered
             self._decided, self.functions, self.left_out = before._decided, before.functions, before.left_out
         self._filler = filler
 
@@ -154,13 +154,14 @@ class MemoryPlan(Plan):
             else:
                 self.floats.hashes_at(storages, width_bytes(in_memory(operation)), self.stores_places)
             degree = Degree() if value is None else self.degrees.of(value)
-            degree = degree.after([*self._steered(operation), *map(self.degrees.of, controls)])
+            steered = [*self._steered(operation), *map(self.degrees.of, controls)]
+            degree = degree.after(steered)
             stored = [self.degrees.stored.get(self.memory.storage_of(int(one))) for one in arguments]
             before = widest(one for one in stored if one is not None)
             if not loads:
                 if combines:
                     degree = summed([before, degree.times(m.count * lanes)])
-                self._stores(base.argument, degree)
+                self._stores(base.argument, degree, steered)
             for result in operation.results:
                 self.degrees.put(result, widest([degree, before]))
             if mask is not None and "other" not in operation.attributes.get("operand_segments", {}):
@@ -188,7 +189,9 @@ class MemoryPlan(Plan):
             data = self.floats.gather(spread(argument, offsets), offsets, lanes, element)
             if addresses.inside is not None and self._pads_nan(m.env[pointer], operation):
                 data = np.where(addresses.inside, data, self.numbers.constant(np.nan))
-            degree = self._stored_degree(argument).after(self._steered(operation))
+            stored = self.floats.any_stored(spread(argument, offsets), offsets, lanes, element)
+            before = self._stored_degree(argument) if stored else self._untouched(argument)
+            degree = before.after(self._steered(operation))
             if mask is not None and other is not None:
                 filler = m.env[other]
                 if isinstance(filler, Tile):
@@ -218,12 +221,22 @@ class MemoryPlan(Plan):
             return widest([VARIABLE, stored.get(self.memory.storage_of(argument), VARIABLE)])
         return widest([VARIABLE, *stored.values()])
 
-    def _stores(self, argument: object, degree: Degree) -> None:
-        stored = self.degrees.stored
+    def _untouched(self, argument: object) -> Degree:
+        """Of an input, to which stores might have gone."""
+        steered = self.degrees.steered
+        if isinstance(argument, int):
+            return VARIABLE.after([steered.get(self.memory.storage_of(argument), Degree())])
+        return VARIABLE.after(steered.values())
+
+    def _stores(self, argument: object, degree: Degree, steered: Sequence[Degree]) -> None:
+        """``steered``: of what decided where it goes, which ``degree`` has in it."""
+        stored, of_places = self.degrees.stored, self.degrees.steered
         arguments = [argument] if isinstance(argument, int) else np.unique(np.asarray(argument))
+        placed = Degree().after(steered)
         for one in arguments:
             storage = self.memory.storage_of(int(one))
             stored[storage] = widest([degree, stored.get(storage, Degree())])
+            of_places[storage] = widest([placed, of_places.get(storage, Degree())])
 
     def _store(self, operation: Operation, element: FloatType) -> Step:
         name = stored_operand(operation)
@@ -243,7 +256,7 @@ class MemoryPlan(Plan):
             words = np.broadcast_to(value.data, whole)
             self.floats.scatter(spread(addresses.argument, offsets), offsets, lanes, words, element)
             steered = [*self._steered(operation), *map(self.degrees.of, controls)]
-            self._stores(addresses.argument, self.degrees.of(name).after(steered))
+            self._stores(addresses.argument, self.degrees.of(name).after(steered), steered)
 
         return step
 
@@ -295,7 +308,7 @@ class MemoryPlan(Plan):
             added = degree_of("sum", [added], terms=most) if function == "add" else added.times(most)
             given = [added, self._stored_degree(addresses.argument)]
             steered = [*self._steered(operation), *map(self.degrees.of, controls)]
-            self._stores(addresses.argument, self._degree(function, given).after(steered))
+            self._stores(addresses.argument, self._degree(function, given).after(steered), steered)
             for result in operation.results:
                 m.env[result] = found
 

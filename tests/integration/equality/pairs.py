@@ -168,6 +168,10 @@ EQUAL: dict[str, tuple[Made, Run, Run]] = {
     "quantised": (_quantised, _row(dequantise.dequantised), _row(dequantise.dequantised_at_the_end, _PART)),
     "gathered rows": (_indexed, _row(gather.gathered), _row(gather.gathered_by_masks)),
     "RMS norm with its epsilon": (_rms, _row(norms.rms_norm), _row(norms.rms_norm_with_epsilon)),
+    "RMS norm in place": (
+        lambda: (torch.zeros(ROWS, N), N, 1e-6), _row(norms.rms_norm_in_place),
+        _row(norms.rms_norm_in_place_by_division),
+    ),
     "largest by choices": (_maxima, _row(maxima.largest), _row(maxima.largest_by_choices)),
     "least of two": (lambda: _flat(2), _each(maxima.least_of_two), _each(maxima.least_but_nan)),
     "largest": (_maxima, _row(maxima.largest), _row(maxima.largest_in_steps)),

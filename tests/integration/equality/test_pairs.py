@@ -27,7 +27,7 @@ def proof(name: str) -> Any:
 # What takes seconds, and has a relative that takes less.
 LONG = {
     "layer norm, Welford", "RMS norm in passes", "matmul by rows", "attention, other tiles", "divergence",
-    "log-softmax", "largest", "place by lanes", "top four",
+    "log-softmax", "largest", "place by lanes", "top four", "RMS norm in place",
 }  # fmt: skip
 
 

@@ -145,3 +145,17 @@ def rms_norm_with_another_epsilon(x, w, y, n, eps, BLOCK: tl.constexpr):
     value = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
     scale = tl.rsqrt(tl.sum(value * value, 0) / n + 1.1e-6)
     tl.store(y + row * n + at, value * scale * tl.load(w + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def rms_norm_in_place(x, n, eps, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    value = tl.load(x + row * n + at, mask=at < n, other=0.0)
+    tl.store(x + row * n + at, value * tl.rsqrt(tl.sum(value * value, 0) / n + eps), mask=at < n)
+
+
+@triton.jit
+def rms_norm_in_place_by_division(x, n, eps, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    value = tl.load(x + row * n + at, mask=at < n, other=0.0)
+    tl.store(x + row * n + at, value / tl.sqrt(tl.sum(value * value, 0) / n + eps), mask=at < n)
