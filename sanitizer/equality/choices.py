@@ -27,10 +27,11 @@ _BY_ORDER: dict[str, Callable[[int], bool]] = {
     "ord": lambda order: True, "uno": lambda order: False,
     "true": lambda order: True, "false": lambda order: False,
 }  # fmt: skip
-_EXTREMES = {
-    "arith.maximumf": "maximum", "arith.maxnumf": "maximum",
-    "arith.minimumf": "minimum", "arith.minnumf": "minimum",
+EXTREMES = {
+    "arith.maximumf": "maximum", "arith.maxnumf": "maxnum",
+    "arith.minimumf": "minimum", "arith.minnumf": "minnum",
 }  # fmt: skip
+_KINDS = {"maximum": "maximum", "maxnum": "maximum", "minimum": "minimum", "minnum": "minimum"}
 _OTHER = {"maximum": "minimum", "minimum": "maximum"}
 
 
@@ -133,7 +134,7 @@ def _kind_of(value: Value, numbers: Pair) -> str | None:
     if not isinstance(owner, Operation) or {*owner.operands[-2:]} != {*numbers}:
         return None
     if owner.name != "arith.select":
-        return _EXTREMES.get(owner.name)
+        return _KINDS.get(EXTREMES.get(owner.name, ""))
     found = number_choice(owner)
     return found.kinds[0] if found is not None and found.decided is None else None
 

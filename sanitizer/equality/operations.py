@@ -25,20 +25,21 @@ from kerncap.sanitizer.concrete.values import (
     shape_of,
     where,
 )
-from kerncap.sanitizer.equality.choices import NumberChoice, number_choice, swapped_axis
+from kerncap.sanitizer.equality.choices import EXTREMES, NumberChoice, number_choice, swapped_axis
 from kerncap.sanitizer.equality.comparisons import compared
 from kerncap.sanitizer.equality.degrees import LARGEST_POWER, VARIABLE, Degree, degree_of, summed, widest
 from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.function_names import FUNCTIONS, is_integer_power, of_symbol, test_of_symbol
 from kerncap.sanitizer.equality.numbers import Array, NotModelled
 from kerncap.sanitizer.equality.place_operations import PlacePlan
+from kerncap.sanitizer.equality.places import extreme_along
 from kerncap.sanitizer.equality.plan_values import (
     check_values,
     from_integers,
     in_type,
     is_float,
     is_made_whole,
-    is_sum,
+    reduced_by,
     tiles_of,
     why_unknown,
 )
@@ -319,28 +320,40 @@ class ExactPlan(PlacePlan):
     def _reduction(self, operation: Operation) -> Step:
         scan = operation.name == "tt.scan"
         backwards = bool(operation.attributes.get("reverse"))
+        exact = self.numbers
+
+        def recognise(of: Operation) -> str | None:
+            name = reduced_by(of)
+            if name == "arith.addf":
+                return "sum"
+            return EXTREMES.get(name or "") if isinstance(exact, Field) and exact.free and not scan else None
 
         def quick(
-            of: Operation, tile: Tile, shape: Sequence[int], axis: int, recognised: object, watch: bool
+            of: Operation, tile: Tile, shape: Sequence[int], axis: int, function: str, watch: bool
         ) -> Tile:
             check_values(tile)
             data = full(tile.data, shape)
+            if function != "sum":
+                self.functions.add(function)
+                assert isinstance(exact, Field)
+                return Tile(extreme_along(exact, function, data, axis))
             if not scan:
-                return Tile(self.numbers.sum(data, axis))
+                return Tile(exact.sum(data, axis))
             data = np.flip(data, axis) if backwards else data
-            total = self.numbers.running_sum(data, axis)
+            total = exact.running_sum(data, axis)
             return Tile(np.flip(total, axis) if backwards else total)
 
-        build = reduction(quick, is_sum, self._differ)
-        inner, sums = build(self, operation), is_sum(operation) is not None
+        build = reduction(quick, recognise, self._differ)
+        inner, function = build(self, operation), recognise(operation)
         terms = shape_of(operation.operands[0].type)[int(operation.attributes["axis"])]
 
         def step(m: Machine) -> None:
             self.degrees.forget(operation)
             given = self.degrees.of(operation.operands[0])
             inner(m)
-            if sums:
-                self.degrees.put(operation.results[0], degree_of("sum", [given], terms=terms))
+            if function is not None:
+                found = degree_of(function, [given], terms=terms, ordered=False)
+                self.degrees.put(operation.results[0], found)
 
         return step if scan else self._reduced_places(operation, step)
 

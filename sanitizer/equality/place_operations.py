@@ -35,7 +35,7 @@ from kerncap.sanitizer.equality.places import (
     scaled,
     shifted,
 )
-from kerncap.sanitizer.equality.plan_values import check_values
+from kerncap.sanitizer.equality.plan_values import check_values, why_unknown
 from kerncap.sanitizer.ttir.ir import IntType, Operation
 from kerncap.sanitizer.ttir.ir import Value as Name
 
@@ -124,7 +124,8 @@ class PlacePlan(MemoryPlan):
             m.env[source] = Tile(array)
             inner(m)
             moved = m.env[result]
-            assert isinstance(moved, Tile)
+            if not isinstance(moved, Tile):
+                raise NotModelled(why_unknown(moved, operation))
             return moved.data
 
         try:

@@ -155,11 +155,16 @@ def along(exact: Field, given: Places, axis: int) -> Places:
     )
 
 
-def extreme_along(exact: Field, kind: str, numbers: Array, axis: int) -> Array:
-    found = np.moveaxis(numbers, axis, -1)
+def extreme_along(exact: Field, function: str, numbers: Array, axis: int) -> Array:
+    """Of a set: a number that is there twice counts once."""
+    nothing = exact.constant(-np.inf if function.startswith("max") else np.inf)
+    found = np.sort(np.moveaxis(numbers, axis, -1), axis=-1)
+    again = np.zeros(found.shape, np.bool_)
+    again[..., 1:] = (found[..., 1:] == found[..., :-1]) & (state_of(found[..., 1:]) != NAN)
+    found = np.where(again, nothing, found)
     while (extent := found.shape[-1]) > 1:
         half = extent // 2
-        both = exact.apply(kind, found[..., :half], found[..., half : 2 * half])
+        both = exact.apply(function, found[..., :half], found[..., half : 2 * half])
         found = both if extent % 2 == 0 else np.concatenate([both, found[..., 2 * half :]], axis=-1)
     return found[..., 0]
 

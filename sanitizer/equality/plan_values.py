@@ -84,11 +84,11 @@ def in_memory(operation: Operation) -> Type:
     return element_of(moved.type)
 
 
-def is_sum(operation: Operation) -> object:
-    """Something where the region adds its two arguments."""
+def reduced_by(operation: Operation) -> str | None:
+    """The one operation that the region of a reduction or scan makes of its two arguments."""
     region = operation.regions[0]
     if len(operation.operands) != 1 or len(region.blocks) != 1 or len(region.entry.operations) != 2:
         return None
     combiner, end = region.entry.operations
-    added = combiner.name == "arith.addf" and set(combiner.operands) == set(region.entry.arguments)
-    return "add" if added and end.operands == combiner.results else None
+    both = set(combiner.operands) == set(region.entry.arguments)
+    return combiner.name if both and end.operands == combiner.results else None

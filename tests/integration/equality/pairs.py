@@ -175,6 +175,7 @@ EQUAL: dict[str, tuple[Made, Run, Run]] = {
     "largest by choices": (_maxima, _row(maxima.largest), _row(maxima.largest_by_choices)),
     "least of two": (lambda: _flat(2), _each(maxima.least_of_two), _each(maxima.least_but_nan)),
     "largest": (_maxima, _row(maxima.largest), _row(maxima.largest_in_steps)),
+    "largest or zero": (_maxima, _row(maxima.largest_or_zero), _row(maxima.largest_and_then_zero)),
     "place in blocks": (
         _places, _row(maxima.largest_place), _row(maxima.largest_place_in_blocks, _PART),
     ),
@@ -255,6 +256,7 @@ UNEQUAL: dict[str, tuple[Made, Run, Run]] = {
     "place of the last of equals": (
         _places, _row(maxima.largest_place), _row(maxima.largest_place_of_later_blocks, _PART),
     ),
+    "largest but zero": (_maxima, _row(maxima.largest), _row(maxima.largest_or_zero)),
     "place in its block": (
         _places, _row(maxima.largest_place), _row(maxima.largest_place_in_its_block, _PART),
     ),

@@ -31,6 +31,21 @@ def largest_of_all_but_the_last(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def largest_or_zero(x, y, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    tl.store(y + row, tl.max(tl.load(x + row * n + at, mask=at < n, other=0.0), 0))
+
+
+@triton.jit
+def largest_and_then_zero(x, y, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    largest = tl.max(tl.load(x + row * n + at, mask=at < n, other=-float("inf")), 0)
+    tl.store(y + row, tl.maximum(largest, 0.0))
+
+
+@triton.jit
 def largest_place(x, y, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)

@@ -20,6 +20,7 @@ from kerncap.sanitizer.equality.places import (
     along,
     as_bits,
     as_numbers,
+    extreme_along,
     of_integers,
     of_numbers,
     of_one,
@@ -153,6 +154,19 @@ def test_minus_infinity_is_never_the_largest_but_of_itself() -> None:
     for tie, wanted in (("left", 4), ("right", 6)):
         found = along(_EXACT, of_numbers(_EXACT, both, np.array([6, 4]), Rule("maximum", tie)), 0)
         assert (found.low, found.high) == (wanted, wanted)
+
+
+def test_a_number_that_is_there_twice_counts_once() -> None:
+    nan, nothing = _EXACT.constant(np.nan), _EXACT.constant(-np.inf)
+    for function, once, twice in (
+        ("maxnum", [_NUMBERS[:1], _NUMBERS[1:2]], [_NUMBERS[:1], _NUMBERS[1:2], _NUMBERS[:1]]),
+        ("minimum", [_NUMBERS[:1]], [_NUMBERS[:1]] * 3),
+        ("maxnum", [nan], [nan, nan]),
+        ("maximum", [nan], [_NUMBERS[:1], nan, nan]),
+        ("maxnum", [nothing], [nothing, nan, nothing]),
+    ):
+        found = [extreme_along(_EXACT, function, np.concatenate(one), 0) for one in (once, twice)]
+        assert found[0] == found[1]
 
 
 def test_infinity_and_nan_have_no_place() -> None:
