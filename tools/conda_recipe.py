@@ -24,7 +24,11 @@ PYTHON_MARKER = re.compile(r"python_version ([<>=]+) '([\d.]+)'")
 # Where conda-forge's cuda-cudart-dev has cuda.h, by machine.
 CUDA = "export CUDA_HOME=$PREFIX/targets/{}-linux"
 
-SHIMS = [f"kerncap/shims/{backend}/libkerncap_{backend}.so" for backend in ("cuda", "hip")]
+# ROCm is for x86_64 only, and so is the shim for HIP.
+SHIMS = [
+    "kerncap/shims/cuda/libkerncap_cuda.so",
+    {"if": "x86_64", "then": ["kerncap/shims/hip/libkerncap_hip.so"]},
+]
 
 
 def recipe(sdist: Path, url: str) -> dict[str, Any]:

@@ -61,6 +61,8 @@ def test_it_is_rendered_for_each_machine(
     assert names(old["requirements"]["run"]) == {"python", *own}
     assert names(new["requirements"]["run"]) == {"python", *own} - {"tomli"}
     assert new["about"]["license"] == "Apache-2.0"
+    tests = json.dumps(new["tests"])
+    assert "libkerncap_cuda.so" in tests and ("libkerncap_hip.so" in tests) == (platform == "linux-64")
 
 
 @pytest.mark.long
