@@ -14,7 +14,7 @@ from kerncap.cli.paths import OUTPUT_FOLDER, PATH
 @click.command("from-recording")
 @click.argument("recording", type=PATH, metavar="PATH")
 @click.option(
-    "-k", "--kernel", metavar="REGEX", help="Only kernels whose name REGEX finds. Default: every kernel."
+    "-k", "--kernel", metavar="REGEX", help="Only kernels whose name matches REGEX. Default: every kernel."
 )
 @click.option(
     "--launch", type=COUNT_OR_NONE, default=0, metavar="N",

@@ -42,7 +42,8 @@ def render_capture(result: CaptureResult) -> str:
     elif result.target.pid is not None and result.target.status:
         lines.append(f"the target ended with status {result.target.status}")
     if result.launches:
-        lines.append(f"armed cost: {log.duration(result.overhead_ns)} over {result.launches:,} launches")
+        launches = f"{result.launches:,} launch{'es' * (result.launches != 1)}"
+        lines.append(f"armed cost: {log.duration(result.overhead_ns)} over {launches}")
     if result.kept_session is not None:
         place = shlex.quote(str(result.kept_session))
         lines.append(f"the session stays in {place}; seal the rest of it with: kerncap seal {place}")
