@@ -130,7 +130,7 @@ def _without_dump(path: Path, log: CrashLog) -> dict[str, Any]:
     return {
         "path": str(path), "driver": None, "devices": [], "kernels": [], "faults": [], "elsewhere": [],
         "memory": [], "command": _command(log.kernels),
-        "notes": [*([] if log.is_amd else [_WRITES_ONE]), *([_ASYNCHRONOUS] if log.error else [])],
+        "notes": [] if log.is_amd else [_WRITES_ONE, *([_ASYNCHRONOUS] if log.error else [])],
     }  # fmt: skip
 
 

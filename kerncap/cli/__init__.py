@@ -25,7 +25,7 @@ COMMANDS = {
     "capture": "Run a program and capture kernel launches from it.",
     "list": "Run a program and list its kernels by time.",
     "arm": "Choose launches of a program that runs under capture --dormant.",
-    "from-core": "Name the kernel, thread and line of a CUDA GPU's core dump.",
+    "from-core": "Name the kernel, thread and line of a CUDA GPU's core dump or crash log.",
     "from-recording": "Make reproducers of what tritonparse or AMD's kerncap recorded.",
     "inspect": "Show everything about a reproducer; nothing is executed.",
     "replay": "Run a reproducer's launch without its application.",
