@@ -63,8 +63,13 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def huge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    archive = write_huge(tmp_path_factory.mktemp("huge"))
+    yield archive
+    archive.unlink()
+
+
+def write_huge(folder: Path) -> Path:
     """An archive of 1 GiB of noise; `out_ptr` is garbage before the launch, 1 to 4096 after it."""
-    folder = tmp_path_factory.mktemp("huge")
     noise = np.random.default_rng(1).standard_normal(1 << 28, dtype=np.float32)
     after = np.arange(1, 4097, dtype=np.float32)
     launch = Launch(ADD, "add").tensor(
@@ -74,8 +79,7 @@ def huge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with opened(sealed) as one:
         write_archive(one, folder / "huge.zip")
     shutil.rmtree(sealed)
-    yield folder / "huge.zip"
-    (folder / "huge.zip").unlink()
+    return folder / "huge.zip"
 
 
 @dataclass
