@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
 from kerncap.format.records import RecordKind
+from tests import modules
 
 ROOT = Path(__file__).parents[1]
 
 
 def load(name: str = "contract") -> Any:
     """A tool as a module, under the name by which others of its folder import it."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return modules.load(ROOT / "tools" / f"{name}.py", name)
 
 
 CONTRACT = load().Contract.read()

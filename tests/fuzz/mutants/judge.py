@@ -6,12 +6,13 @@ Memory lies between wide guards, of several contents: what depends on those has 
 
 from __future__ import annotations
 
-import importlib.util
 import multiprocessing
 import os
 import sys
 from pathlib import Path
 from typing import Any
+
+from tests import modules
 
 DIFFERS, EQUAL, UNCLEAR, ENDED = "differs", "equal", "unclear", "ended"
 _GUARD_BYTES = 1 << 16
@@ -64,26 +65,17 @@ def _serve(pipe: Any, script: str) -> None:
     os.environ["TRITON_INTERPRET"] = "1"
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for as long as the process lives)
-    module = _module(script, "exported")
+    module = modules.load(script, "exported")
     module.GUARD = _GUARD_BYTES
     own = of_each_contents(module, module.KERNEL, {})
     while True:
         candidate, name, numbers = pipe.recv()
         try:
-            kernel = getattr(_module(candidate, f"mutant_{os.path.basename(candidate)[:-3]}"), name)
+            kernel = getattr(modules.load(candidate, f"mutant_{os.path.basename(candidate)[:-3]}"), name)
             expected = of_each_contents(module, module.KERNEL, numbers) if numbers else own
             pipe.send(compared(module, kernel, expected, numbers))
         except Exception:
             pipe.send(ENDED)
-
-
-def _module(path: str, name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def of_each_contents(module: Any, kernel: Any, numbers: dict[str, int]) -> list[list[list[Any]]]:

@@ -38,6 +38,12 @@ until grep -qs '^flags:.*[2367][0-7][0-7][0-7][0-7]$' /proc/$$/fdinfo/*; do :; d
 """
 
 
+def tool_at(path: Path) -> Path:
+    path.write_text(TOOL)
+    path.chmod(0o755)
+    return path
+
+
 @dataclass(frozen=True)
 class Fifo:
     """Where those who hang say that they do."""
@@ -112,9 +118,7 @@ def test_the_worker_and_what_it_started(words: str, fifo: Fifo, reproducer: Path
 
 def test_a_tool_and_what_it_started(fifo: Fifo, tmp_path: Path) -> None:
     """Any program: it is the kernel that ends it."""
-    tool = tmp_path / "tool"
-    tool.write_text(TOOL)
-    tool.chmod(0o755)
+    tool = tool_at(tmp_path / "tool")
     text = f"from kerncap import child; child.run([{str(tool)!r}], timeout=1000)"
     with fifo.hanging([sys.executable, "-c", text], fifo.environment) as (parent, said):
         assert said == parent
@@ -131,18 +135,14 @@ thread.start()
 thread.join()
 sys.exit(started[0].wait())
 """
-    tool = tmp_path / "tool"
-    tool.write_text(TOOL)
-    tool.chmod(0o755)
+    tool = tool_at(tmp_path / "tool")
     with fifo.hanging([sys.executable, "-c", program, str(tool)], fifo.environment) as (parent, said):
         assert said == parent
 
 
 @LONG
 def test_the_command_of_keep_failing(fifo: Fifo, tmp_path: Path) -> None:
-    judge = tmp_path / "judge"
-    judge.write_text(TOOL)
-    judge.chmod(0o755)
+    judge = tool_at(tmp_path / "judge")
     path = add().seal(tmp_path)
     words = kerncap("minimize", path, "-o", "small", "--keep-failing", judge)
     with fifo.hanging(words, fifo.environment) as (parent, said):
@@ -151,9 +151,7 @@ def test_the_command_of_keep_failing(fifo: Fifo, tmp_path: Path) -> None:
 
 @LONG
 def test_a_python_that_is_asked_what_it_has(fifo: Fifo, tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    python.write_text(TOOL)
-    python.chmod(0o755)
+    python = tool_at(tmp_path / "python")
     path = add().seal(tmp_path)
     with fifo.hanging(kerncap("replay", path, "--python", python), fifo.environment) as (parent, said):
         assert said == parent

@@ -7,20 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import CommandLine
-from tests.integration.cuda.conftest import Bench, Rig, rig, shim
+from tests.integration.cuda.conftest import Bench, bench, rig, shim
 from tests.native.building import TOOLS
 
 from .bare import Bare
 from .test_script import export
 
-__all__ = ["rig", "shim"]
-
-
-@pytest.fixture
-def bench(kerncap: CommandLine, rig: Rig, shim: Path) -> Bench:
-    assert shim.is_file()
-    return Bench(kerncap, rig)
+__all__ = ["bench", "rig", "shim"]
 
 
 def build(folder: Path, *options: str) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,22 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.git import git
 from tests.unit.replay.build import ADD, HEADER, add
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
-
-
-def git(folder: Path, *arguments: str) -> str:
-    environment = {
-        **os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull,
-        "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
-        "GIT_COMMITTER_EMAIL": "a@b",
-    }  # fmt: skip
-    done = subprocess.run(
-        ["git", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.mark.long

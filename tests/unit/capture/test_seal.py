@@ -42,13 +42,14 @@ def collect(session: Session, output: Path, process: RecordedProcess) -> Collect
     return collector
 
 
+def full(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 @pytest.mark.parametrize("where", ["add_region_pre", "add_post_chunks", "finish_memory", "seal"])
 def test_a_full_disk_is_said_and_the_raw_bytes_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     monkeypatch.setattr(ReproducerWriter, where, full)
     session = bare_session(tmp_path / "session")
     process = RecordedProcess(session.folder)
@@ -67,9 +68,6 @@ def test_a_full_disk_is_said_and_the_raw_bytes_stay(
 
 
 def test_a_disk_too_full_to_close_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     close = os.close
 
     def closing_fails(fd: int) -> None:

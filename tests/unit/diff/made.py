@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from kerncap.format import Reproducer, ReproducerWriter, schema
 from kerncap.format.checks_file import Checks
-from kerncap.format.schema import CHUNK_BYTES
 from tests.unit.format import small
 
 State = tuple[bytes, bytes]  # before and after
@@ -39,11 +38,7 @@ def make(
 ) -> Path:
     """Seal it. ``idle``: the regions that the launch writes and never reads, as the write set says."""
     with ReproducerWriter(folder, "k") as writer:
-        for region, (pre, _) in enumerate(states):
-            writer.add_region_pre(region, len(pre), memoryview(pre))
-        for region, (_, post) in enumerate(states):
-            for chunk, start in enumerate(range(0, len(post), CHUNK_BYTES)):
-                writer.add_post_chunk(region, chunk, post[start : start + CHUNK_BYTES])
+        small.add_states(writer, states)
         stages = tuple(writer.add_code(stage, data) for stage, data in (code or {}).items())
         stored = writer.add_source("kernel.py", source) if source is not None else None
         memory = writer.finish_memory()

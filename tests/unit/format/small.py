@@ -43,14 +43,19 @@ def manifest(memory: schema.Memory, sizes: Sequence[int]) -> schema.Manifest:
     )
 
 
+def add_states(writer: ReproducerWriter, states: Sequence[tuple[bytes, bytes]]) -> None:
+    """A region for each pair of bytes, before and after the launch."""
+    for region, (pre, _) in enumerate(states):
+        writer.add_region_pre(region, len(pre), memoryview(pre))
+    for region, (_, post) in enumerate(states):
+        for chunk, start in enumerate(range(0, len(post), CHUNK_BYTES)):
+            writer.add_post_chunk(region, chunk, post[start : start + CHUNK_BYTES])
+
+
 def write(parent: Path, states: Sequence[tuple[bytes, bytes]], extra: schema.Manifest | None = None) -> Path:
     """Seal regions with these (pre, post) bytes; ``extra`` replaces the manifest around the memory."""
     with ReproducerWriter(parent, "k", sum(len(pre) for pre, _ in states)) as writer:
-        for region, (pre, _) in enumerate(states):
-            writer.add_region_pre(region, len(pre), memoryview(pre))
-        for region, (_, post) in enumerate(states):
-            for chunk, start in enumerate(range(0, len(post), CHUNK_BYTES)):
-                writer.add_post_chunk(region, chunk, post[start : start + CHUNK_BYTES])
+        add_states(writer, states)
         memory = writer.finish_memory()
         if extra is None:
             return writer.seal(manifest(memory, [len(pre) for pre, _ in states]))

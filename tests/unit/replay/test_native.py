@@ -161,7 +161,8 @@ def test_a_candidate_that_does_nothing_in_place_fails(tmp_path: Path) -> None:
     assert run(launch.seal(tmp_path / "again"), candidate=edited(launch, tmp_path)).passed
 
 
-def test_pointers_in_memory_stay_valid(tmp_path: Path) -> None:
+def sum_of_rows() -> Native:
+    """A launch with a table of pointers in memory."""
     rows = np.arange(12, dtype=np.float32).reshape(3, 4)
     launch = Native("_Z11sum_of_rowsPKPKfPfii")
     table = launch.region(np.array([BASE + (k + 1) * SPACING for k in range(3)], dtype=np.uint64))
@@ -169,7 +170,11 @@ def test_pointers_in_memory_stay_valid(tmp_path: Path) -> None:
         launch.region(row)
     launch.pointer(table, "uint64", 3)
     launch.array(np.zeros(3, dtype=np.float32), rows.sum(axis=1)).integer(3).integer(4)
-    assert run(launch.seal(tmp_path)).verdict.exact
+    return launch
+
+
+def test_pointers_in_memory_stay_valid(tmp_path: Path) -> None:
+    assert run(sum_of_rows().seal(tmp_path)).verdict.exact
 
 
 def test_nodes_of_a_list_cost_no_worker_each(tmp_path: Path) -> None:
@@ -205,15 +210,8 @@ def test_a_node_that_is_written_is_told_from_those_that_are_not(tmp_path: Path) 
 def test_a_taken_address_is_relocated_with_all_that_points_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = np.arange(12, dtype=np.float32).reshape(3, 4)
-    launch = Native("_Z11sum_of_rowsPKPKfPfii")
-    table = launch.region(np.array([BASE + (k + 1) * SPACING for k in range(3)], dtype=np.uint64))
-    for row in rows:
-        launch.region(row)
-    launch.pointer(table, "uint64", 3)
-    launch.array(np.zeros(3, dtype=np.float32), rows.sum(axis=1)).integer(3).integer(4)
     monkeypatch.setenv("KERNCAP_RIG_TAKEN", f"{BASE + 2 * SPACING:#x}:0x1000,{BASE + 4 * SPACING:#x}:0x1000")
-    result = run(launch.seal(tmp_path))
+    result = run(sum_of_rows().seal(tmp_path))
     assert result.verdict.exact
     assert result.relocated == [2, 4]
     assert any("2 words that point there were changed" in note for note in result.notes)
@@ -311,24 +309,24 @@ def test_regions_of_one_slab(tmp_path: Path) -> None:
     assert run(launch.seal(tmp_path)).verdict.exact
 
 
-def test_memory_of_a_device_that_is_not_here(tmp_path: Path) -> None:
+def run_of_device(device: int, folder: Path) -> ReplayResult:
     launch = native.add()
     region, before, after = launch.regions[0]
-    other = schema.Region(base=region.base, size=region.size, kind="device", device=3)
+    other = schema.Region(base=region.base, size=region.size, kind="device", device=device)
     launch.regions[0] = other, before, after
-    result = run(launch.seal(tmp_path))
+    result = run(launch.seal(folder))
     assert result.verdict.exact
+    return result
+
+
+def test_memory_of_a_device_that_is_not_here(tmp_path: Path) -> None:
+    result = run_of_device(3, tmp_path)
     assert any("region 0 was on CUDA device 3" in note for note in result.notes)
 
 
 def test_memory_of_another_device_lies_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNCAP_RIG_DEVICES", "2")
-    launch = native.add()
-    region, before, after = launch.regions[0]
-    other = schema.Region(base=region.base, size=region.size, kind="device", device=1)
-    launch.regions[0] = other, before, after
-    result = run(launch.seal(tmp_path))
-    assert result.verdict.exact
+    result = run_of_device(1, tmp_path)
     assert result.notes == []
 
 

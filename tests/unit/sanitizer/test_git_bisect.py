@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kerncap.cli import main
+from tests.git import git
 from tests.unit.format.damage import GOLDEN_BLOCK
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
@@ -20,20 +20,6 @@ MASKED = BLOCK_TTIR.replace(b"tt.store %1, %2 :", b"tt.store %1, %2, %x_5 :")
 OPEN = MASKED.replace(b"tt.get_program_id x : i32", b'"tt.unheard_of"() : () -> i32')
 ARGUMENTS = ["--grid", "2", "--arg", "x_ptr=f32[250]", "--arg", "out_ptr=f32[250]", "--arg", "n=250"]
 JUDGE = [sys.executable, "-m", "kerncap", "sanitize", "--bisect", "k.ttir", *ARGUMENTS]
-
-
-def git(folder: Path, *arguments: str) -> str:
-    environment = {
-        **os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull,
-        "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a",
-        "GIT_COMMITTER_EMAIL": "a@b",
-    }  # fmt: skip
-    done = subprocess.run(
-        ["git", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False,
-        timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_the_commit_that_brought_a_finding_is_found(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from kerncap.capture import languages
 from kerncap.format import Reproducer, ReproducerWriter, schema
+from kerncap.replay import candidates
 from kerncap.replay.candidates import tools
 from tests.unit.format import small
 
@@ -23,20 +25,29 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "kerncap" / "candidates"
 
 
-@pytest.fixture
-def nvcc() -> tools.Tool:
-    found = tools.nvcc()
+def here(found: tools.Tool | str) -> tools.Tool:
     if isinstance(found, str):
         pytest.skip(found)
     return found
+
+
+@pytest.fixture
+def nvcc() -> tools.Tool:
+    return here(tools.nvcc())
 
 
 @pytest.fixture
 def nvrtc() -> tools.Tool:
-    found = tools.nvrtc()
-    if isinstance(found, str):
-        pytest.skip(found)
-    return found
+    return here(tools.nvrtc())
+
+
+def rebuilt(reproducer: Reproducer, folder: Path, old: str = "", new: str = "", *, variable: str) -> bytes:
+    """The kernel's own source with ``new`` for ``old``, compiled by the Python that a variable names."""
+    text = reproducer.source_text()
+    assert text is not None and old in text
+    file = folder / "kernel.py"
+    file.write_text(text.replace(old, new) if old else text)
+    return candidates.build(reproducer, file, "sm_90", folder, os.environ.get(variable)).read_bytes()
 
 
 @pytest.fixture

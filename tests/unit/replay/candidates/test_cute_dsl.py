@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from pathlib import Path
@@ -13,7 +14,7 @@ from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
 from kerncap.replay import candidates
 from kerncap.replay.candidates import BuildError, tools
-from tests.unit.replay.candidates.conftest import Make
+from tests.unit.replay.candidates.conftest import Make, here, rebuilt
 from tests.unit.source.cute_dsl.test_cute_dsl import CUBINS, HERE, NAMES, request_for
 
 
@@ -23,13 +24,7 @@ def made_of(make: Make, kernel: str, folder: Path) -> Reproducer:
     return make(languages.find(request_for(kernel, folder)), NAMES[kernel])
 
 
-def built(reproducer: Reproducer, folder: Path, old: str = "", new: str = "") -> bytes:
-    text = reproducer.source_text()
-    assert text is not None and old in text
-    file = folder / "kernel.py"
-    file.write_text(text.replace(old, new) if old else text)
-    python = os.environ.get("KERNCAP_TEST_CUTE_DSL")
-    return candidates.build(reproducer, file, "sm_90", folder, python).read_bytes()
+built = functools.partial(rebuilt, variable="KERNCAP_TEST_CUTE_DSL")
 
 
 def test_without_it_the_reason_names_it(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,9 +44,7 @@ def test_without_it_the_reason_names_it(make: Make, tmp_path: Path, monkeypatch:
 def test_it_makes_the_captured_kernel_again(
     kernel: str, old: str, wrong: str, make: Make, tmp_path: Path
 ) -> None:
-    found = tools.python_compiler("cute-dsl", os.environ.get("KERNCAP_TEST_CUTE_DSL"))
-    if isinstance(found, str):
-        pytest.skip(found)
+    here(tools.python_compiler("cute-dsl", os.environ.get("KERNCAP_TEST_CUTE_DSL")))
     reproducer = made_of(make, kernel, tmp_path / "app")
     again = built(reproducer, tmp_path)
     assert images.Cubin(again).layout(NAMES[kernel]) == images.Cubin(CUBINS[kernel]).layout(NAMES[kernel])

@@ -3,6 +3,7 @@ conversation with it by a stand-in that has as much of its interface."""
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.replay import candidates
 from kerncap.replay.candidates import BuildError, tools
-from tests.unit.replay.candidates.conftest import Make
+from tests.unit.replay.candidates.conftest import Make, here, rebuilt
 from tests.unit.source.cutile.test_cutile import CUBINS, HERE, NAMES
 
 STAND_IN = {
@@ -52,13 +53,7 @@ def made_of(make: Make, kernel: str) -> Reproducer:
     return make(languages.find(request), NAMES[kernel])
 
 
-def built(reproducer: Reproducer, folder: Path, old: str = "", new: str = "") -> bytes:
-    text = reproducer.source_text()
-    assert text is not None and old in text
-    file = folder / "kernel.py"
-    file.write_text(text.replace(old, new) if old else text)
-    python = os.environ.get("KERNCAP_TEST_CUTILE")
-    return candidates.build(reproducer, file, "sm_90", folder, python).read_bytes()
+built = functools.partial(rebuilt, variable="KERNCAP_TEST_CUTILE")
 
 
 class TestConversation:
@@ -105,9 +100,7 @@ def test_the_patch_is_of_the_file_that_the_kernel_was_cut_out_of(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kernel", ["scaled_add", "flagged"])
 def test_cutile_itself_makes_the_captured_kernel_again(kernel: str, make: Make, tmp_path: Path) -> None:
-    found = tools.python_compiler("cutile", os.environ.get("KERNCAP_TEST_CUTILE"))
-    if isinstance(found, str):
-        pytest.skip(found)
+    here(tools.python_compiler("cutile", os.environ.get("KERNCAP_TEST_CUTILE")))
     reproducer = made_of(make, kernel)
     again = images.Cubin(built(reproducer, tmp_path))
     assert again.layout(NAMES[kernel]) == images.Cubin(CUBINS[kernel]).layout(NAMES[kernel])

@@ -21,7 +21,7 @@ from kerncap.replay.candidates import BuildError, compile_candidate, first_place
 from kerncap.replay.candidates.compilers import run_tool
 from kerncap.replay.worker.protocol import Place
 from tests.parameters import first_of
-from tests.unit.replay.candidates.conftest import Make
+from tests.unit.replay.candidates.conftest import Make, here
 
 ARCH = "gfx90a"
 KERNEL, DEMANGLED = "_Z5applyIfEvPT_i", "void apply<float>(float*, int)"
@@ -40,10 +40,7 @@ int main() { hipLaunchKernelGGL(apply<float>, dim3(1), dim3(64), 0, 0, nullptr, 
 
 @pytest.fixture
 def hipcc() -> tools.Tool:
-    found = tools.hipcc()
-    if isinstance(found, str):
-        pytest.skip(found)
-    return found
+    return here(tools.hipcc())
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay import candidates
 from kerncap.replay.candidates import BuildError, tools
-from tests.unit.replay.candidates.conftest import Make
+from tests.unit.replay.candidates.conftest import Make, here, rebuilt
 from tests.unit.source.numba.test_numba import HERE, NAMES
 from tests.unit.source.numba_mlir import test_numba_mlir as numba_mlir
 
@@ -66,12 +66,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def built(reproducer: Reproducer, folder: Path, old: str = "", new: str = "") -> str:
-    text = reproducer.source_text()
-    assert text is not None and old in text
-    file = folder / "kernel.py"
-    file.write_text(text.replace(old, new) if old else text)
-    python = os.environ.get("KERNCAP_TEST_NUMBA")
-    return candidates.build(reproducer, file, "sm_90", folder, python).read_text()
+    return rebuilt(reproducer, folder, old, new, variable="KERNCAP_TEST_NUMBA").decode()
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -125,9 +120,7 @@ class TestConversation:
 @pytest.mark.timeout(300)
 def test_numba_cuda_mlir_makes_a_cubin(make: Make, tmp_path: Path) -> None:
     python = os.environ.get("KERNCAP_TEST_NUMBA_MLIR")
-    found = tools.python_compiler("numba-cuda-mlir", python)
-    if isinstance(found, str):
-        pytest.skip(found)
+    here(tools.python_compiler("numba-cuda-mlir", python))
     stack = ((str(numba_mlir.HERE / "kernels.py"), 20, "<module>"),)
     source = languages.find(SourceRequest(numba_mlir.NAME, python_stack=stack, arch="sm_90"))
     reproducer = make(source, numba_mlir.NAME)
@@ -165,9 +158,7 @@ def test_the_patch_is_of_the_file_that_the_kernel_was_cut_out_of(axpy: Reproduce
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kernel", ["axpy", "roots"])
 def test_numba_itself_makes_the_captured_ptx_again(kernel: str, make: Make, tmp_path: Path) -> None:
-    found = tools.python_compiler("numba", os.environ.get("KERNCAP_TEST_NUMBA"))
-    if isinstance(found, str):
-        pytest.skip(found)
+    here(tools.python_compiler("numba", os.environ.get("KERNCAP_TEST_NUMBA")))
     source = languages.find(SourceRequest(NAMES[kernel], cwd=HERE, arch="sm_90"))
     reproducer = make(source, NAMES[kernel])
     assert f".entry {NAMES[kernel]}(" in built(reproducer, tmp_path)
