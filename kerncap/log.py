@@ -50,6 +50,12 @@ def size(count: int) -> str:
     return f"{value:.1f} TiB"
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 launch``, ``2,048 launches``."""
+    ending = "" if count == 1 else "es" if noun.endswith(("h", "s")) else "s"
+    return f"{count:,} {noun}{ending}"
+
+
 def duration(nanoseconds: int) -> str:
     """A time for people: ``830 us``, ``12 ms``, ``3.4 s``."""
     value = float(nanoseconds)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from kerncap.answer import Answer
 from kerncap.errors import KerncapError
 from kerncap.format.schema import IntValue
+from kerncap.log import counted
 from kerncap.printable import visible
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, redraw
@@ -82,7 +83,7 @@ def _same(engine: Engine, lines: Lines) -> str:
         if _of_application(engine)
         else "the same as the captured kernel in a replay"
     )
-    return f"it prints {what} ({_count(lines)})"
+    return f"it prints {what} ({counted(sum(lines.values()), 'line')})"
 
 
 def _compared(engine: Engine, which: str) -> tuple[Verdict | None, Lines]:
@@ -119,11 +120,6 @@ def _sure_bytes(engine: Engine) -> int:
     limits = engine.manifest.launch.limits
     ring = limits.print_bytes if limits is not None else 0
     return (ring or _RING_BYTES) // _RECORD_BYTES
-
-
-def _count(lines: Lines) -> str:
-    count = sum(lines.values())
-    return f"{count:,} line{'s' * (count > 1)}"
 
 
 def _with(engine: Engine, views: list[int], scalars: dict[str, str], before: Lines) -> tuple[str, bool]:

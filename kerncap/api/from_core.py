@@ -20,7 +20,7 @@ from kerncap.capture.core_dump.code import Code, Place
 from kerncap.capture.core_dump.crash_log import CrashLog, read_log
 from kerncap.capture.core_dump.dump import Dump, Grid, open_dump
 from kerncap.capture.core_dump.faults import Fault, Stopped, Thread, find
-from kerncap.capture.kernel_folder_names import spellings
+from kerncap.capture.kernel_folder_names import base_name
 from kerncap.errors import FormatError, UsageError
 from kerncap.log import one_line
 from kerncap.regular_file import open_regular
@@ -170,7 +170,7 @@ class _Reading:
         place = self._code.place(grid.entry)
         mangled = None if place is None else place.kernel
         return {
-            "name": None if mangled is None else _short(mangled),
+            "name": None if mangled is None else base_name(mangled),
             "mangled": mangled,
             "device": grid.device,
             "grid": tuple(grid.grid),
@@ -318,12 +318,8 @@ def _oddest_first(accesses: Sequence[dict[str, Any] | None]) -> list[int]:
     return sorted(range(len(accesses)), key=oddness)
 
 
-def _short(mangled: str) -> str:
-    return spellings(mangled, mangled)[-1]
-
-
 def _command(mangled: Sequence[str]) -> str:
     """What captures the launch in the next run; CMD stands for the program."""
-    names = [re.escape(name) for name in dict.fromkeys(map(_short, mangled))][:MAX_PATTERN_NAMES]
+    names = [re.escape(name) for name in dict.fromkeys(map(base_name, mangled))][:MAX_PATTERN_NAMES]
     pattern = f"^{names[0]}$" if len(names) == 1 else f"^({'|'.join(names)})$"
     return shlex.join(["kerncap", "capture", "--on-fault", *(["-k", pattern] if names else []), "--", "CMD"])

@@ -21,6 +21,11 @@ def spellings(mangled: str, demangled: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(every))
 
 
+def base_name(symbol: str) -> str:
+    """A kernel's name without namespaces, template arguments and parameters."""
+    return spellings(symbol, symbol)[-1]
+
+
 def short_name(mangled: str, demangled: str) -> str:
     """The last component without template arguments: safe as a folder's name, at most 80 characters."""
     base = languages.parse_name(mangled, demangled).base

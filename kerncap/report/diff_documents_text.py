@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerncap.log import one_line
+from kerncap.log import counted, one_line
 from kerncap.report.tables import table
 
 _SHOWN = 60
@@ -24,7 +24,7 @@ def render_documents(result: Any) -> str:
     if result.slower:
         names = ", ".join(one_line(one.where, 80) for one in result.slower[:6])
         lines += ["", f"more than {result.max_ratio:g} times: {names}"]
-    parts = [f"{len(values):,} value{'s' if len(values) != 1 else ''}"] if values else []
+    parts = [counted(len(values), "value")] if values else []
     parts += [f"{len(result.slower):,} slower than {result.max_ratio:g} times"] if result.slower else []
     if not parts and result.why_open:
         return "\n".join([*lines, "", f"Result: UNDECIDED ({result.why_open})"]) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kerncap.log import one_line
+from kerncap.log import counted, one_line
 from kerncap.log import size as size_text
 from kerncap.printable import printable
 from kerncap.report.diff_map import heat_lines, histogram_lines
@@ -71,9 +71,9 @@ def _summary(result: Any) -> list[str]:
     """One line for each part."""
     counts = result.counts
     alike = f", {counts['pointers_alike']:,} pointers to the same place" if counts["pointers_alike"] else ""
-    memory = _count(counts["views"], "view")
+    memory = counted(counts["views"], "view")
     if counts["regions"]:  # none if only one view was asked for
-        memory += f", {size_text(counts['region_bytes'])} in {_count(counts['regions'], 'region')}"
+        memory += f", {size_text(counts['region_bytes'])} in {counted(counts['regions'], 'region')}"
     rows = [
         ("launch", _differences(result.launch)),
         (
@@ -101,10 +101,6 @@ def _summary(result: Any) -> list[str]:
         rows.append((f"memory {word}", text))
     width = max(len(name) for name, _ in rows)
     return [f"{name:<{width}}  {text}" for name, text in rows]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def memory_lines(result: Any, states: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kerncap.answer import Answer
-from kerncap.log import one_line
+from kerncap.log import counted, one_line
 from kerncap.report.diff_text import memory_lines, source_lines
 from kerncap.report.sanitize_text import sanitized_line
 from kerncap.report.trace_text import cost_text
@@ -41,12 +41,12 @@ def render(found: Any) -> str:
 def _run(side: Any) -> str:
     what = f"recorded in {side.recorded}" if side.recorded else shlex.join(side.command)
     of_rank = "" if side.rank is None else f"rank {side.rank} of "
-    launches = _count(side.launches, "launch", "es")
+    launches = counted(side.launches, "launch")
     return f"{side.name}: {of_rank}{one_line(what, 200)}: {launches}; {cost_text(side)}"
 
 
 def _aligned(found: Any) -> str:
-    text = f"{_count(found.aligned, 'launch', 'es')} aligned"
+    text = f"{counted(found.aligned, 'launch')} aligned"
     for name, count in zip("AB", found.only, strict=True):
         text += f", {count:,} only in {name}" if count else ""
     return text
@@ -137,19 +137,15 @@ def _more(listed: Sequence[Any], what: str) -> list[str]:
     return [f"… and {count:,} more {what} (--json has them)"] if count > 0 else []
 
 
-def _count(number: int, noun: str, plural: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else plural}"
-
-
 def _result(found: Any) -> str:
     if found.named is not None:
         kernel = found.named.a or found.named.b
         return f"DIFFERENT ({_place(kernel)})"
     if found.answer is Answer.YES:
         tolerance = f", {len(found.within):,} of them within the tolerance" if found.within else ""
-        return f"EQUAL ({_count(found.aligned, 'launch', 'es')} compared{tolerance}; no launch differs)"
+        return f"EQUAL ({counted(found.aligned, 'launch')} compared{tolerance}; no launch differs)"
     if not found.aligned:
         return "UNDECIDED (no launch was traced on both sides)"
     if found.nondeterministic:
         return "UNDECIDED (a nondeterministic launch hides what comes after it)"
-    return f"UNDECIDED ({_count(len(found.uncompared), 'thing', 's')} not compared)"
+    return f"UNDECIDED ({counted(len(found.uncompared), 'thing')} not compared)"

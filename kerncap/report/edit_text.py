@@ -174,7 +174,7 @@ def opening(session: Any, editor: Any) -> list[str]:
     lines.append(f"edit {log.from_here(session.working_copy)}{again}; the original stays in the reproducer")
     others = len(copy.watched) - 1
     if others:
-        lines.append(f"watching {others} more file{'s' if others > 1 else ''} of its unit")
+        lines.append(f"watching {log.counted(others, 'more file')} of its unit")
     if editor is not None and editor.place == "terminal":
         lines.append(
             f"while the editor has this terminal, the last verdict is in {log.from_here(copy.verdict_file)}"

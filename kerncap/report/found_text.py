@@ -37,7 +37,7 @@ def render_collected(
     lines = [f"{visible(path)}: left alone: {visible(reason)}" for path, reason in left_alone]
     size = log.size(sum(each.size_bytes for each in going))
     kept = f"{kept_count:,} kept"
-    count = f"{len(going):,} reproducer{'s' * (len(going) != 1)}"
+    count = log.counted(len(going), "reproducer")
     if removed:
         lines.append(f"removed {count}, {size}; {kept}")
     elif going:

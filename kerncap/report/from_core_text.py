@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from kerncap.capture.kernel_folder_names import spellings
+from kerncap.capture.kernel_folder_names import base_name
+from kerncap.log import counted
 from kerncap.log import size as size_text
 from kerncap.printable import visible
 
@@ -53,7 +54,7 @@ def _log(document: Document) -> list[str]:
         return []
     rows = [("error", f"{log['error']} (line {log['line']})")] if log["error"] else []
     rows += [("exception", log["exception"])] if log["exception"] else []
-    rows += [("kernel", _short(each)) for each in log["kernels"][-MAX_KERNELS:]]
+    rows += [("kernel", base_name(each)) for each in log["kernels"][-MAX_KERNELS:]]
     for each in log["assertions"][:MAX_FAULTS]:
         rows.append(("assertion", f"{each['file']}:{each['line']}, in {each['function']}: {each['text']}"))
         if each["block"] is not None:
@@ -70,9 +71,9 @@ def place_text(place: Document | None, pc: int | None = None) -> str:
     """``kernel+0x1f0``, with the function in it if that is another."""
     if place is None:
         return "an address that no image in the dump has" + ("" if pc is None else f": {pc:#x}")
-    text = f"{_short(place['function'])}+{place['offset']:#x}"
+    text = f"{base_name(place['function'])}+{place['offset']:#x}"
     if place["function"] != place["kernel"]:
-        text += f", in {_short(place['kernel'])}+{place['kernel_offset']:#x}"
+        text += f", in {base_name(place['kernel'])}+{place['kernel_offset']:#x}"
     return text
 
 
@@ -104,7 +105,7 @@ def _fault(fault: Document, kernels: Sequence[Document]) -> list[str]:
     else:
         accesses = _accesses(fault)
         order = "; addresses that are furthest from the others' first" if len(accesses) > 1 else ""
-        rows.append(("threads", f"{fault['thread_count']:,} in {_count(fault['blocks'], 'block')}{order}"))
+        rows.append(("threads", f"{fault['thread_count']:,} in {counted(fault['blocks'], 'block')}{order}"))
         rows += [("", text) for text in accesses]
         where = f"on SM {state['sm']}, warp {state['warp']}, lane {state['lane']}"
         rows.append(("first thread", f"{_thread(fault['threads'][0])} {where}"))
@@ -138,7 +139,7 @@ def _registers(state: Document) -> list[str]:
 
 
 def _kernel(kernel: Document) -> list[str]:
-    resident = _count(kernel["resident_threads"], "thread")
+    resident = counted(kernel["resident_threads"], "thread")
     lines = [f"{_launch(kernel)}; {kernel['registers']} registers, {resident} resident"]
     if kernel["mangled"] is not None and kernel["mangled"] != kernel["name"]:
         lines.append(f"  {visible(kernel['mangled'], _LONGEST)}")
@@ -175,7 +176,7 @@ def _memory(document: Document) -> list[str]:
         where = (
             f"at {each['address']:#x}"
             if each["address"] is not None
-            else f"in {_count(each['parts'], 'part')}"
+            else f"in {counted(each['parts'], 'part')}"
         )
         lines.append(f"{each['kind']:<8} {size_text(each['bytes'])} {where}")
     lines += _more(document["memory"], MAX_MEMORY)
@@ -185,14 +186,6 @@ def _memory(document: Document) -> list[str]:
 
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{label:<12} {visible(text, _LONGEST)}" for label, text in rows]
-
-
-def _short(mangled: str) -> str:
-    return spellings(mangled, mangled)[-1]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _source(place: Document | None) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from kerncap.format import schema
 from kerncap.format.textures import array_text, format_text, sampler_text
+from kerncap.log import counted
 from kerncap.log import size as size_text
 from kerncap.printable import visible
 
@@ -315,7 +316,7 @@ def _reason(oracle: Document) -> str:
 def _lines(text: str) -> str:
     """How many lines there are, and the first."""
     lines = text.splitlines()
-    return f"{len(lines):,} line{'s' * (len(lines) > 1)}: {lines[0][:80]}{' …' * (len(lines) > 1)}"
+    return f"{counted(len(lines), 'line')}: {lines[0][:80]}{' …' * (len(lines) > 1)}"
 
 
 def _block(launch: Document) -> str:

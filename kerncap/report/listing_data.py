@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kerncap.capture.listed import Row
 from kerncap.capture.outcome import CaptureResult, KernelSummary
+from kerncap.capture.payloads import RowRecord
 from kerncap.report.listing_names import short_names
 
 FACTOR = 2  # "2x faster"
@@ -27,14 +28,14 @@ class Times:
         return self.time_ns / self.timed if self.timed else None
 
     @classmethod
-    def of(cls, rows: Iterable[Row]) -> Times:
-        records = [row.record for row in rows]
-        least = [record.min_ns for record in records if record.min_ns is not None]
-        most = [record.max_ns for record in records if record.max_ns is not None]
+    def of(cls, parts: Iterable[RowRecord | Times]) -> Times:
+        every = list(parts)
+        least = [each.min_ns for each in every if each.min_ns is not None]
+        most = [each.max_ns for each in every if each.max_ns is not None]
         return cls(
-            sum(record.launches for record in records),
-            sum(record.time_ns for record in records),
-            sum(record.timed for record in records),
+            sum(each.launches for each in every),
+            sum(each.time_ns for each in every),
+            sum(each.timed for each in every),
             min(least, default=None),
             max(most, default=None),
         )
@@ -79,7 +80,7 @@ class Figures:
     kernels: tuple[Listed, ...]
     device_ns: int
     wall_ns: int  # the program's own: what kerncap cost it is taken off
-    overhead_ns: int  # that cost; where processes run side by side, the largest
+    overhead_ns: int  # that cost; if processes run side by side, the largest
 
     def of(self, kernel: KernelSummary) -> Listed:
         return next(each for each in self.kernels if each.kernel is kernel)
@@ -127,7 +128,11 @@ def configurations(rows: Sequence[Row]) -> tuple[int | None, bool]:
 
 
 def _listed(kernel: KernelSummary, name: str, result: CaptureResult, device_ns: int, wall_ns: int) -> Listed:
-    times = Times.of(kernel.rows) if kernel.rows else Times(kernel.counts.launches, kernel.counts.time_ns)
+    times = (
+        Times.of(row.record for row in kernel.rows)
+        if kernel.rows
+        else Times(kernel.counts.launches, kernel.counts.time_ns)
+    )
     count, more = configurations(kernel.rows)
     return Listed(
         kernel,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -83,7 +83,7 @@ def render_groups(found: Sequence[Group], figures: Figures, by: By, top: int) ->
         if own is not None and (is_leaf or is_whole):
             label += own.note
             commands.append(leaves[0].command if is_leaf else own.command)
-        times = _sum(group.times for group in found if group.key[: len(key)] == key)
+        times = Times.of(group.times for group in found if group.key[: len(key)] == key)
         number = _number(commands) if is_leaf or is_whole else ""
         lines.append([number, _INDENT * depth + label, *_cells(times, figures)])
         for leaf in () if is_leaf else leaves:
@@ -193,9 +193,9 @@ def _group(
     leaves = []
     for number, rows in inside.items():
         kernel = figures.kernels[number]
-        leaves.append(Leaf(kernel, Times.of(rows), _command(kernel, rows, result, by)))
+        leaves.append(Leaf(kernel, Times.of(row.record for row in rows), _command(kernel, rows, result, by)))
     leaves.sort(key=lambda leaf: (-leaf.times.time_ns, -leaf.times.launches))
-    times = _sum(leaf.times for leaf in leaves)
+    times = Times.of(leaf.times for leaf in leaves)
     graph = next(iter(inside.values()))[0].record.graph
     if by != "graph" or graph is None:
         return Group(key, times, tuple(leaves))
@@ -246,7 +246,7 @@ def _selector(row: Row, by: By, is_native: bool) -> list[str] | None:
 
 
 def _conditions(row: Row, is_native: bool) -> list[str]:
-    """What ``--where`` can ask of a row's configuration; empty where its grid is not known."""
+    """What ``--where`` can ask of a row's configuration; empty if its grid is not known."""
     record = row.record
     if record.rest or record.grid is None:
         return []
@@ -289,19 +289,6 @@ def _order(found: Sequence[Group]) -> list[tuple[str, ...]]:
     return sorted(
         time_of,
         key=lambda key: [(-time_of[key[:length]], key[length - 1]) for length in range(1, len(key) + 1)],
-    )
-
-
-def _sum(times: Iterable[Times]) -> Times:
-    every = list(times)
-    least = [each.min_ns for each in every if each.min_ns is not None]
-    most = [each.max_ns for each in every if each.max_ns is not None]
-    return Times(
-        sum(each.launches for each in every),
-        sum(each.time_ns for each in every),
-        sum(each.timed for each in every),
-        min(least, default=None),
-        max(most, default=None),
     )
 
 

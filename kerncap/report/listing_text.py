@@ -60,17 +60,12 @@ def _head(result: CaptureResult, found: Figures) -> str:
     where = "" if processes < 2 else f" of {processes} processes"
     lines = [
         f"{log.duration(result.wall_ns)} wall time, {log.duration(found.device_ns)} {of_it}in "
-        f"{_count(len(found.kernels), 'kernel')} ({_count(launches, 'launch')}){where}",
+        f"{log.counted(len(found.kernels), 'kernel')} ({log.counted(launches, 'launch')}){where}",
         *_clock_lines(result),
         f"listing cost the program {log.duration(result.overhead_ns)}",
         *result.notes,
     ]
     return "".join(f"kerncap: {line}\n" for line in lines)
-
-
-def _count(number: int, noun: str) -> str:
-    ending = "" if number == 1 else "es" if noun.endswith("h") else "s"
-    return f"{number:,} {noun}{ending}"
 
 
 def _clock_lines(result: CaptureResult) -> list[str]:

@@ -91,7 +91,7 @@ def render_inspect(document: dict[str, Any]) -> str:
             number, regions = each["launch"], each["changed_before_regions"]
             lines.append(
                 f"changed between launches {number - 1} and {number} by something outside the range: "
-                f"{regions} region{'s' if regions > 1 else ''}, {each['changed_before']:,} bytes"
+                f"{log.counted(regions, 'region')}, {each['changed_before']:,} bytes"
             )
     if not all(each["is_measured"] for each in launches):
         lines.append("what some launches write was not measured: a replay measures it")

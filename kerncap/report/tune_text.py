@@ -8,7 +8,7 @@ import shutil
 from typing import Any
 
 from kerncap.answer import Answer
-from kerncap.log import one_line
+from kerncap.log import counted, one_line
 from kerncap.report.verdict_text import milliseconds
 from kerncap.result_line import result_line
 
@@ -187,7 +187,7 @@ def _last(result: Any) -> str:
         return result_line(result.answer, why)
     speedups = [b.speedup.median for b in result.choice.best if b.speedup is not None]
     count = len(result.choice.selected)
-    what = f"{count} configuration{'s' if count != 1 else ''} within 3 % of the best"
+    what = f"{counted(count, 'configuration')} within 3 % of the best"
     if not speedups:
         return result_line(result.answer, what)
     mean = math.exp(sum(math.log(each) for each in speedups) / len(speedups))

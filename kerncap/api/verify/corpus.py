@@ -14,6 +14,7 @@ from kerncap.api.verify.run import verify
 from kerncap.api.verify.verify_result import VerifyOptions, VerifyResult
 from kerncap.errors import KerncapError, UsageError
 from kerncap.exit_status import exit_status, worst
+from kerncap.log import counted
 from kerncap.printable import visible
 from kerncap.replay.pool import Pool
 from kerncap.search_path import inside_reproducer
@@ -67,8 +68,7 @@ class CorpusResult:
     @property
     def summary(self) -> str:
         said = [f"{n:,} {name.replace('_', ' ')}" for name, n in self.counts.items() if n]
-        many = len(self.judged)
-        return f"{many:,} reproducer{'s' * (many != 1)}: {', '.join(said)}"
+        return f"{counted(len(self.judged), 'reproducer')}: {', '.join(said)}"
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
@@ -118,7 +118,7 @@ def verify_all(
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """The reproducers below a folder; nothing inside of one, and through no link."""
+    """The reproducers below a folder; nothing inside one, and through no link."""
     for place, folders, files in os.walk(folder):
         if _MANIFEST in files:
             folders.clear()

@@ -17,7 +17,7 @@ from kerncap.api.verify import compiled
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.format import Reproducer
-from kerncap.log import one_line
+from kerncap.log import counted, one_line
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.worker_process import Program
 
@@ -75,11 +75,11 @@ def _judge(captured: Path, python: str, program: Program, candidate: Callable[[]
             del wrong[text]
     found.failed(*wrong)
     if undecided:
-        found.not_shown.append(f"{_checks(undecided)} that it leaves undecided")
+        found.not_shown.append(f"{counted(undecided, 'check')} that it leaves undecided")
     if not wrong and not proved:
-        return StageResult.skipped("sanitizer", f"{_checks(undecided)}, none decided")
+        return StageResult.skipped("sanitizer", f"{counted(undecided, 'check')}, none decided")
     if not wrong:
-        found.shown.append(f"{_checks(proved)} proved for every program of the grid, nothing found")
+        found.shown.append(f"{counted(proved, 'check')} proved for every program of the grid, nothing found")
     return found
 
 
@@ -119,7 +119,3 @@ def _compiles(captured: Path, python: str, program: Program) -> bool:
 
 def _first_line(error: Exception) -> str:
     return one_line(str(error).splitlines()[0]) if str(error) else type(error).__name__
-
-
-def _checks(count: int) -> str:
-    return f"{count} check{'s' * (count != 1)}"

@@ -22,7 +22,6 @@ from kerncap.regular_file import read_regular
 
 Bytes = npt.NDArray[np.uint8]
 MAX_JSON_BYTES = 16 << 20
-MAX_NOTE = 4096
 
 
 class Lacking(Exception):

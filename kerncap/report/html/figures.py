@@ -76,7 +76,7 @@ def is_time(value: float | None) -> bool:
 
 
 def strip(timing: Timing) -> Strip | None:
-    """None where a time is no time."""
+    """None if a time is no time."""
     named = [("median", timing.median_ms, "median"), ("warm cache", timing.warm_ms, "warm"),
              ("cold cache", timing.cold_ms, "cold")]  # fmt: skip
     there = [(name, value, kind) for name, value, kind in named if value is not None and is_time(value)]
@@ -121,7 +121,7 @@ def bars(limits: Limits) -> Bars | None:
 
 
 def scatter(tune: Tune, digest: str) -> Scatter | None:
-    """Time by trial, logarithmic; the best so far as a line. None where nothing was timed."""
+    """Time by trial, logarithmic; the best so far as a line. None if nothing was timed."""
     shape = next((one for one in tune.shapes if one.digest == digest), None)
     if shape is None and tune.shapes:
         shape = tune.shapes[0]
@@ -164,10 +164,10 @@ def scatter(tune: Tune, digest: str) -> Scatter | None:
     )  # fmt: skip
 
 
-def best_trials(trials: Iterable[Trial], most: int = 12) -> list[Trial]:
-    """The fastest right ones, one for each point."""
+def best_trials(trials: Iterable[Trial]) -> list[Trial]:
+    """The fastest right ones, at most 12."""
     timed = [trial for trial in trials if trial.state == "timed" and is_time(trial.ms)]
-    return sorted(timed, key=lambda trial: trial.ms or 0.0)[:most]
+    return sorted(timed, key=lambda trial: trial.ms or 0.0)[:12]
 
 
 def _ticks(most: float, x: Callable[[float], float]) -> tuple[Mark, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kerncap.answer import Answer
-from kerncap.log import size
+from kerncap.log import counted, size
 from kerncap.report.html.findings import launches
 from kerncap.report.html.material import Document, Material, plain
 from kerncap.report.html.results import checked
@@ -87,7 +87,7 @@ def _sanitizer(material: Material) -> Badge:
         return Badge("sanitizer", "not run", "none", material.not_sanitized)
     count = sum(len(one.findings) for one in found)
     if count:
-        return Badge("sanitizer", f"{count} finding{'s' if count > 1 else ''}", "bad")
+        return Badge("sanitizer", counted(count, "finding"), "bad")
     # Who wrote the memory before, no reproducer tells: that question is open in all of them, and leaves the
     # launch's own word as it is.
     proved = sum(one.proved for one in found)
