@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from kerncap import log, scratch
 from kerncap.api.inspect import DIGESTS_CHECKED_UP_TO
 from kerncap.api.range_order import order_of, stream_names
 from kerncap.errors import KerncapError
 from kerncap.format import LaunchOfRange, LaunchRange
+from kerncap.format.document_types import Bytes, Count, LaunchInProgram, LaunchInRange, says
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.ranges.memory_history import Change, Timeline, by_region, different
 from kerncap.replay.ranges.shared_memory import SharedMemory, placed, share
@@ -26,22 +27,25 @@ Effects = tuple[Masks, Masks, Masks]  # changed before a launch by something els
 
 @dataclass
 class LaunchFlow:
-    """Bytes of one launch; ``is_measured`` says whether it is known what it reads and writes.
+    """What one launch writes and reads."""
 
-    Else it is taken to write what changed, and to read all that its arguments span.
-    """
-
-    launch: int
-    position: int
+    launch: LaunchInRange
+    position: LaunchInProgram
     kernel: str
-    grid: list[int]
-    is_measured: bool
-    written: int = 0
-    from_outside: int = 0  # read, and written by no launch before it
-    read_inside: int = 0  # of what it writes, by launches after it
-    overwritten: int = 0  # of what it writes, before the range ends
-    changed_before: int = 0  # by something outside the range
-    changed_before_regions: int = 0
+    stream: Annotated[str, says("For a person; the same text for the same stream.")]
+    grid: tuple[int, ...]
+    is_measured: Annotated[
+        bool,
+        says("True if replays measured it; else it is taken to write what changed and read its arguments."),
+    ]
+    written: Bytes = 0
+    from_outside: Annotated[Bytes, says("Bytes that it reads and no launch before it wrote.")] = 0
+    read_inside: Annotated[Bytes, says("Bytes of what it writes that later launches read.")] = 0
+    overwritten: Annotated[Bytes, says("Bytes of what it writes that are gone before the range ends.")] = 0
+    changed_before: Annotated[
+        Bytes, says("Bytes that something outside the range changed since the launch before.")
+    ] = 0
+    changed_before_regions: Count = 0
 
 
 @dataclass
@@ -67,10 +71,7 @@ def inspect_range(path: Path | str, verify: bool = False) -> dict[str, Any]:
             "manifest_sha256": opened.manifest_sha256,
             "command": list(first.command),
             "device": first.device.name,
-            "launches": [
-                {**vars(launch), "stream": stream}
-                for launch, stream in zip(flow.launches, stream_names(opened), strict=True)
-            ],
+            "launches": [vars(launch) for launch in flow.launches],
             "flows": [
                 {"from": one, "to": other, "bytes": count, "ordered": order.orders(one, other)}
                 for one, other, count in flow.flows
@@ -90,10 +91,10 @@ def flow_of(opened: LaunchRange) -> RangeFlow:
     """What each launch writes, and who reads it; only the launches, if their memory can't be shared."""
     found = RangeFlow()
     measured = [load(launch) for launch in opened.launches]
-    for launch in opened.launches:
-        grid, kernel = list(launch.manifest.launch.grid), launch.manifest.kernel.name
+    for launch, stream in zip(opened.launches, stream_names(opened), strict=True):
+        grid, kernel = launch.manifest.launch.grid, launch.manifest.kernel.name
         is_measured = measured[launch.number] is not None
-        found.launches.append(LaunchFlow(launch.number, launch.position, kernel, grid, is_measured))
+        found.launches.append(LaunchFlow(launch.number, launch.position, kernel, stream, grid, is_measured))
     try:
         shared = share([launch.manifest for launch in opened.launches])
         with scratch.folder("range") as made:

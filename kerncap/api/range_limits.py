@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from kerncap import scratch
 from kerncap.api.range_flow import Effects, Masks, add, all_effects, count, meet, take_away
 from kerncap.format import LaunchRange
+from kerncap.format.document_types import Bytes, Count, LaunchInRange, Names, says
 from kerncap.replay.byte_effects import load
 from kerncap.replay.limits import ceilings
 from kerncap.replay.limits.ceilings import Ceilings
@@ -20,28 +21,21 @@ MOST_LAUNCHES = 64  # of a range of which each pair is looked at
 
 @dataclass(frozen=True)
 class Fusion:
-    """Launches ``first`` to ``last`` as one. Bytes are those that each launch touches, each once per launch.
+    """Neighbouring launches as one: memory traffic now, and what of it goes."""
 
-    ``saved_reads``: read of what one of them wrote, or has read before. ``saved_writes``: written, and
-    overwritten before anything outside of them reads it. ``more_writes``: saved too if nothing after the
-    range needs what flows between them. Milliseconds are those of the traffic at the device's bandwidth, and
-    None without its ceilings.
-    """
-
-    first: int
-    last: int
-    kernels: tuple[str, ...]
-    reads: int
-    writes: int
-    saved_reads: int
-    saved_writes: int
-    more_writes: int
-    traffic_ms: float | None = None
-    fused_ms: float | None = None  # with all that may be saved
-
-    @property
-    def saved_launches(self) -> int:
-        return self.last - self.first
+    first: LaunchInRange
+    last: LaunchInRange
+    kernels: Names
+    reads: Annotated[Bytes, says("Bytes that the launches read, each launch counted separately.")]
+    writes: Annotated[Bytes, says("Bytes that they write, counted in the same way.")]
+    saved_reads: Annotated[Bytes, says("Bytes that one of them wrote, or has read before.")]
+    saved_writes: Annotated[Bytes, says("Bytes that are overwritten before anything else reads them.")]
+    more_writes: Annotated[
+        Bytes, says("Bytes that are saved too if nothing after the range needs what flows between them.")
+    ]
+    saved_launches: Count
+    traffic_ms: Annotated[float | None, says("Milliseconds of the traffic at the device's bandwidth.")]
+    fused_ms: Annotated[float | None, says("The same with all that may be saved.")]
 
 
 @dataclass(frozen=True)
@@ -57,10 +51,7 @@ class RangeLimits:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        found = {**asdict(self), "path": str(self.path)}
-        for made, one in zip((found["whole"], *found["pairs"]), (self.whole, *self.pairs), strict=True):
-            made["saved_launches"] = one.saved_launches
-        return found
+        return {**asdict(self), "path": str(self.path)}
 
 
 def range_limits(path: Path | str, ceilings_of: str | None = None) -> RangeLimits:
@@ -127,6 +118,5 @@ def _fusion(
         mixtures = ((reads, writes), (reads - saved_reads, writes - saved_writes - more))
         rates = [(sum(one), given.dram(*one)) for one in mixtures]
         times = [1e3 * total / rate if rate else None for total, rate in rates]
-    return Fusion(
-        first, last, tuple(names[first : last + 1]), reads, writes, saved_reads, saved_writes, more, *times
-    )
+    kernels = tuple(names[first : last + 1])
+    return Fusion(first, last, kernels, reads, writes, saved_reads, saved_writes, more, last - first, *times)

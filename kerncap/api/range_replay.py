@@ -16,7 +16,9 @@ from kerncap.api.replay import ReplayOptions, ReplayResult, check_numbers, outco
 from kerncap.api.verify import VerifyOptions, VerifyResult, verify
 from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import LaunchOfRange, LaunchRange
+from kerncap.format.checks_file import CheckResult
 from kerncap.format.range_writer import slice_launch
+from kerncap.log import counted
 from kerncap.replay import trust
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.engine import ORIGINAL, Engine
@@ -132,8 +134,8 @@ def replay_range(
 
 def self_check_range(
     path: Path, timeout_s: float, target_python: str | None, pool: Pool | None
-) -> tuple[str, str]:
-    """Measure what each launch writes, then replay the range once; (``pass``, … or ``skipped``, reason).
+) -> tuple[CheckResult, str]:
+    """Measure what each launch writes, then replay the range once. Returns the reason too.
 
     Raises KerncapError only for what is damaged.
     """
@@ -290,10 +292,10 @@ def _notes(opened: LaunchRange, launches: tuple[LaunchOfRange, ...], steps: list
     ]
     for step in steps:
         if step.changed_regions:
-            regions = f"{step.changed_regions} region{'s' if step.changed_regions > 1 else ''}"
             notes.append(
                 f"changed between launches {step.number - 1} and {step.number} by something outside "
-                f"the range: {regions}, {step.changed_bytes:,} bytes; the replay makes the same change"
+                f"the range: {counted(step.changed_regions, 'region')}, {step.changed_bytes:,} bytes; "
+                "the replay makes the same change"
             )
         notes += step.verdict.notes if step.verdict is not None else []
     return notes

@@ -14,6 +14,7 @@ from kerncap.capture.seal import SealedLaunch
 from kerncap.capture.target import TargetResult
 from kerncap.capture.timeline import Timeline
 from kerncap.capture.trace_file import TracedProcess
+from kerncap.format.checks_file import CheckResult
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class KernelSummary:
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """One replay right after the capture: ``pass``, ``fail`` or ``skipped`` with a reason."""
+    """One replay right after the capture."""
 
-    result: str
+    result: CheckResult
     reason: str = ""
 
 
@@ -107,7 +108,7 @@ class CaptureResult:
 
 @dataclass(frozen=True)
 class ArmedCapture:
-    """A reproducer that came of a `kerncap arm`."""
+    """A reproducer that was captured while `arm` waited."""
 
     path: Path
     kernel: str

@@ -12,11 +12,13 @@ from kerncap.format import schema
 from kerncap.format.documents import canonical_json, decode_json
 from kerncap.format.stored import format_error
 
+CheckResult = Literal["pass", "fail", "undecided", "skipped"]
+
 
 class SelfCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One replay right after the capture."""
 
-    result: Literal["pass", "fail", "undecided", "skipped"]  # undecided: since version 1.4
+    result: CheckResult  # undecided: since version 1.4
     reason: schema.Text = ""
     engine: schema.Name = ""
 

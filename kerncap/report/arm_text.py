@@ -36,16 +36,7 @@ def arm_document(result: ArmResult) -> dict[str, Any]:
         "generation": result.generation,
         "waited": result.waited,
         "captured": [str(each.path) for each in result.captured],
-        "reproducers": [
-            {
-                "path": str(each.path),
-                "kernel": each.kernel,
-                "launch": each.launch,
-                "pid": each.pid,
-                "rank": each.rank,
-            }
-            for each in result.captured
-        ],
+        "reproducers": [{**vars(each), "path": str(each.path)} for each in result.captured],
         "failed": list(result.failed),
         "reason": result.reason,
     }

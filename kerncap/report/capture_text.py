@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import log
-from kerncap.capture.kernel_folder_names import spellings
+from kerncap.capture.kernel_folder_names import base_name
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
 from kerncap.capture.seal import SealedLaunch
 from kerncap.capture.target import signal_name
@@ -75,10 +75,7 @@ def capture_document(result: CaptureResult) -> dict[str, Any]:
             for each in (result.last.launches if result.last is not None else ())
         ],
         "fault_command": fault_command(result),
-        "self_checks": {
-            str(path): {"result": check.result, "reason": check.reason}
-            for path, check in result.self_checks.items()
-        },
+        "self_checks": {str(path): vars(check) for path, check in result.self_checks.items()},
         "launches": result.launches,
         "overhead_ns": result.overhead_ns,
         "session": str(result.kept_session) if result.kept_session is not None else None,
@@ -193,10 +190,10 @@ def fault_lines(result: CaptureResult) -> list[str]:
 
 
 def fault_command(result: CaptureResult) -> str | None:
-    """What captures the launch that faults in the next run; None without a fault, or where it was asked."""
+    """What captures the launch that faults in the next run; None without a fault, or if it was asked."""
     if result.last is None or result.options.selection.on_fault or not result.last.launches:
         return None
-    names = dict.fromkeys(_short(each.kernel) for each in reversed(result.last.launches))
+    names = dict.fromkeys(base_name(each.kernel) for each in reversed(result.last.launches))
     chosen = [re.escape(name) for name, _ in zip(names, range(MAX_LAST_NAMES), strict=False)]
     pattern = f"^{chosen[0]}$" if len(chosen) == 1 else f"^({'|'.join(chosen)})$"
     return shlex.join(
@@ -211,10 +208,6 @@ def fault_command(result: CaptureResult) -> str | None:
             *result.options.run.command,
         ]
     )
-
-
-def _short(kernel: str) -> str:
-    return spellings(kernel, kernel)[-1]
 
 
 def _problem_lines(result: CaptureResult) -> list[str]:
@@ -245,7 +238,7 @@ def _captured_line(sealed: SealedLaunch, check: SelfCheck | None) -> str:
 
 
 def _python(result: CaptureResult) -> str:
-    """The option that names the target's Python, where kerncap's own can't replay."""
+    """The option that names the target's Python, if kerncap's own can't replay."""
     if result.target_python is None or all(find_spec(name) for name in ("torch", "triton")):
         return ""
     return f" --python {shlex.quote(result.target_python)}"

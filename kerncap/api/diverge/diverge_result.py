@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from kerncap.answer import Answer
 from kerncap.api.diff.diff_result import WORDS, Change, ReproducerDiff
-from kerncap.capture.payloads import Frame, TracedRecord
+from kerncap.capture.payloads import TracedRecord
+from kerncap.format.document_types import Count, Frame, Line, Names, Nanoseconds, Path, says
 from kerncap.sanitizer.findings import LaunchReport
 
 # In which way the first difference came in.
@@ -22,30 +23,32 @@ RAISED = "raised"  # it raised an error on one side, or another one
 
 @dataclass(frozen=True)
 class RunInfo:
-    """One side. Times are nanoseconds; ``hashing_ns`` is what kerncap took of ``wall_ns``."""
+    """One of the two runs."""
 
     name: str
-    command: tuple[str, ...]
-    recorded: str | None
-    rank: int | None  # if only its launches are compared
-    launches: int
-    status: int
-    wall_ns: int
-    hashing_ns: int
+    command: Names
+    recorded: Annotated[str | None, says("File of `kerncap trace`, if it was not run now.")]
+    rank: Annotated[int | None, says("Rank whose launches were compared, with --ranks.")]
+    launches: Annotated[Count, says("Triton launches that were traced.")]
+    status: Annotated[int, says("Exit status of the program.")]
+    wall_ns: Nanoseconds
+    hashing_ns: Annotated[
+        Nanoseconds, says("Nanoseconds of wall_ns that kerncap took; a sum over processes.")
+    ]
 
 
 @dataclass(frozen=True)
 class Place:
-    """A launch as people find it. ``position`` counts the launches of its process, from 0."""
+    """A launch."""
 
     kernel: str
-    ordinal: int
-    position: int
-    process: int
-    file: str | None
-    line: int | None
-    launched_from: Frame | None
-    reproducer: str | None = None
+    ordinal: Annotated[Count, says("Launch of this kernel in its process, from 0.")]
+    position: Annotated[Count, says("Triton launch in its process, from 0.")]
+    process: Annotated[Count, says("Process of the run, by rank and start, from 0.")]
+    file: Annotated[str | None, says("File that defines the kernel.")]
+    line: Line | None
+    launched_from: Annotated[Frame | None, says("File, line and function that launch it.")]
+    reproducer: Path | None = None
 
     @classmethod
     def of(cls, launch: TracedRecord, process: int, reproducer: str | None = None) -> Place:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from kerncap.capture.outcome import ArmedCapture, SelfCheck
 from kerncap.capture.recordings.recorded import LeftOut
 from kerncap.format.document_types import (
     Bytes,
@@ -48,13 +49,6 @@ class LastLaunch(Part, frozen=True, kw_only=True):
     stream: Annotated[int | str, says("Stream handle.")]
 
 
-class SelfCheckResult(Part, frozen=True, kw_only=True):
-    """One replay right after the capture."""
-
-    result: Literal["pass", "fail", "skipped"]
-    reason: str
-
-
 class CapturedLaunch(Part, frozen=True, kw_only=True):
     """A reproducer that was written."""
 
@@ -93,7 +87,7 @@ class CaptureDocument(Document, frozen=True, kw_only=True):
     fault_command: Annotated[
         str | None, says("After a fault: the command that captures the faulting launch.")
     ]
-    self_checks: Annotated[dict[str, SelfCheckResult], says("By path of the reproducer.")]
+    self_checks: Annotated[dict[str, SelfCheck], says("By path of the reproducer.")]
     launches: Count
     overhead_ns: Annotated[Nanoseconds, says("Nanoseconds of overhead while armed, over all launches.")]
     session: Annotated[Path | None, says("Session folder, if it was kept.")]
@@ -236,16 +230,6 @@ class ListDocument(Document, frozen=True, kw_only=True):
     overhead_ns: Annotated[Nanoseconds, says("Nanoseconds of overhead, over all launches.")]
 
 
-class ArmedLaunch(Part, frozen=True, kw_only=True):
-    """A reproducer that was captured while `arm` waited."""
-
-    path: Path
-    kernel: str
-    launch: int
-    pid: int
-    rank: int | None
-
-
 class ArmDocument(Document, frozen=True, kw_only=True):
     """The selection of a dormant program, and with --wait the captures."""
 
@@ -253,6 +237,6 @@ class ArmDocument(Document, frozen=True, kw_only=True):
     generation: Annotated[int, says("Number of this selection, from 1.")]
     waited: bool
     captured: tuple[Path, ...]
-    reproducers: tuple[ArmedLaunch, ...]
+    reproducers: tuple[ArmedCapture, ...]
     failed: Names
     reason: Annotated[str | None, says("Why nothing was captured.")]

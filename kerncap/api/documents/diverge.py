@@ -5,47 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from kerncap.api.diff.diff_result import Change
+from kerncap.api.diverge.diverge_result import Place, RunInfo
 from kerncap.api.documents.diff import DiffDocument, Equal
-from kerncap.format.document_types import (
-    Count,
-    Document,
-    Frame,
-    Line,
-    Names,
-    Nanoseconds,
-    Notes,
-    Part,
-    Path,
-    says,
-)
-
-
-class DivergeRun(Part, frozen=True, kw_only=True):
-    """One of the two runs."""
-
-    name: str
-    command: Names
-    recorded: Annotated[str | None, says("File of `kerncap trace`, if it was not run now.")]
-    rank: Annotated[int | None, says("Rank whose launches were compared, with --ranks.")]
-    launches: Annotated[Count, says("Triton launches that were traced.")]
-    status: Annotated[int, says("Exit status of the program.")]
-    wall_ns: Nanoseconds
-    hashing_ns: Annotated[
-        Nanoseconds, says("Nanoseconds of wall_ns that kerncap took; a sum over processes.")
-    ]
-
-
-class DivergePlace(Part, frozen=True, kw_only=True):
-    """A launch."""
-
-    kernel: str
-    ordinal: Annotated[Count, says("Launch of this kernel in its process, from 0.")]
-    position: Annotated[Count, says("Triton launch in its process, from 0.")]
-    process: Annotated[Count, says("Process of the run, by rank and start, from 0.")]
-    file: Annotated[str | None, says("File that defines the kernel.")]
-    line: Line | None
-    launched_from: Annotated[Frame | None, says("File, line and function that launch it.")]
-    reproducer: Path | None
+from kerncap.format.document_types import Count, Document, Names, Notes, Part, says
 
 
 class DivergeFindings(Part, frozen=True, kw_only=True):
@@ -63,13 +25,13 @@ class DivergeLaunch(Part, frozen=True, kw_only=True):
             "launch before it does. only: one run has it. moved: in another order. raised: an error."
         ),
     ]
-    a: DivergePlace | None
-    b: DivergePlace | None
+    a: Place | None
+    b: Place | None
     before: Annotated[Names, says("Arguments whose memory differs before it.")]
     after: Annotated[Names, says("Arguments whose memory differs after it.")]
     changed: tuple[Change, ...]
     since: Annotated[
-        DivergePlace | None, says("Last launch that left equal bytes in the memory that differs before it.")
+        Place | None, says("Last launch that left equal bytes in the memory that differs before it.")
     ]
     raised: Annotated[tuple[str | None, str | None], says("Errors of A and B.")]
     diff: Annotated[DiffDocument | None, says("`kerncap diff` of both reproducers.")]
@@ -81,8 +43,8 @@ class DivergeDocument(Document, frozen=True, kw_only=True):
     """The first launch in which two runs differ."""
 
     result: Equal
-    a: DivergeRun
-    b: DivergeRun
+    a: RunInfo
+    b: RunInfo
     once: Annotated[bool, says("True: both runs are of one command, so a difference is nondeterminism.")]
     aligned: Annotated[Count, says("Launches that both runs have.")]
     only: Annotated[tuple[Count, Count], says("Launches that only A has, and only B.")]
@@ -90,10 +52,10 @@ class DivergeDocument(Document, frozen=True, kw_only=True):
     nondeterministic: Annotated[
         tuple[DivergeLaunch, ...], says("Launches that differ between two runs of one command.")
     ]
-    changed: Annotated[tuple[DivergePlace, ...], says("Launches with other arguments and equal results.")]
-    within: Annotated[tuple[DivergePlace, ...], says("Launches whose results are within the tolerance.")]
+    changed: Annotated[tuple[Place, ...], says("Launches with other arguments and equal results.")]
+    within: Annotated[tuple[Place, ...], says("Launches whose results are within the tolerance.")]
     harmless: Annotated[
-        tuple[DivergePlace, ...], says("Launches that neither read nor write the bytes that differ.")
+        tuple[Place, ...], says("Launches that neither read nor write the bytes that differ.")
     ]
     uncompared: Annotated[Names, says("What could not be compared.")]
     notes: Notes

@@ -5,17 +5,28 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from kerncap.api.documents.replay import ViewDifference
-from kerncap.format.document_types import Bytes, Count, Document, Names, Notes, Part, Path, Word, says
-
-Launch = Annotated[int, says("Number of the launch in the range, from 0.")]
-Position = Annotated[int, says("Number of the launch in the program, as the capture counted.")]
+from kerncap.api.range_flow import LaunchFlow
+from kerncap.api.range_limits import Fusion
+from kerncap.format.document_types import (
+    Bytes,
+    Count,
+    Document,
+    LaunchInProgram,
+    LaunchInRange,
+    Names,
+    Notes,
+    Part,
+    Path,
+    Word,
+    says,
+)
 
 
 class RangeStep(Part, frozen=True, kw_only=True):
     """One launch, as it ran on what those before it left in memory."""
 
-    launch: Launch
-    position: Position
+    launch: LaunchInRange
+    position: LaunchInProgram
     kernel: str
     result: Annotated[
         Literal["pass", "fail", "undecided"] | None, says("Whether memory was then the application's.")
@@ -46,34 +57,12 @@ class ReplayRangeDocument(Document, frozen=True, kw_only=True):
     notes: Notes
 
 
-class LaunchFlow(Part, frozen=True, kw_only=True):
-    """What one launch writes and reads."""
-
-    launch: Launch
-    position: Position
-    kernel: str
-    stream: Annotated[str, says("For a person; the same text for the same stream.")]
-    grid: tuple[int, ...]
-    is_measured: Annotated[
-        bool,
-        says("True if replays measured it; else it is taken to write what changed and read its arguments."),
-    ]
-    written: Bytes
-    from_outside: Annotated[Bytes, says("Bytes that it reads and no launch before it wrote.")]
-    read_inside: Annotated[Bytes, says("Bytes of what it writes that later launches read.")]
-    overwritten: Annotated[Bytes, says("Bytes of what it writes that are gone before the range ends.")]
-    changed_before: Annotated[
-        Bytes, says("Bytes that something outside the range changed since the launch before.")
-    ]
-    changed_before_regions: Count
-
-
 # `from` is a word of Python's.
 class Flow(Part, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
     """Bytes that one launch reads of what another wrote."""
 
-    source: Launch
-    target: Launch
+    source: LaunchInRange
+    target: LaunchInRange
     bytes: Bytes
     ordered: Annotated[
         bool | None,
@@ -84,7 +73,7 @@ class Flow(Part, frozen=True, kw_only=True, rename={"source": "from", "target": 
 class MissingLaunch(Part, frozen=True, kw_only=True):
     """A launch of the range that could not be captured."""
 
-    position: Position
+    position: LaunchInProgram
     reason: str
 
 
@@ -101,24 +90,6 @@ class InspectRangeDocument(Document, frozen=True, kw_only=True):
     memory_bytes: Annotated[Bytes, says("Bytes of memory, as stored.")]
     digests: Annotated[str, says("verified, or what was not checked.")]
     notes: Notes
-
-
-class Fusion(Part, frozen=True, kw_only=True):
-    """Neighbouring launches as one: memory traffic now, and what of it goes."""
-
-    first: Launch
-    last: Launch
-    kernels: Names
-    reads: Annotated[Bytes, says("Bytes that the launches read, each launch counted separately.")]
-    writes: Annotated[Bytes, says("Bytes that they write, counted in the same way.")]
-    saved_reads: Annotated[Bytes, says("Bytes that one of them wrote, or has read before.")]
-    saved_writes: Annotated[Bytes, says("Bytes that are overwritten before anything else reads them.")]
-    more_writes: Annotated[
-        Bytes, says("Bytes that are saved too if nothing after the range needs what flows between them.")
-    ]
-    saved_launches: Count
-    traffic_ms: Annotated[float | None, says("Milliseconds of the traffic at the device's bandwidth.")]
-    fused_ms: Annotated[float | None, says("The same with all that may be saved.")]
 
 
 class RangeLimitsDocument(Document, frozen=True, kw_only=True):
@@ -138,4 +109,4 @@ class SliceDocument(Document, frozen=True, kw_only=True):
     """The reproducer that was made of one launch of a range."""
 
     path: Path
-    launch: Launch
+    launch: LaunchInRange

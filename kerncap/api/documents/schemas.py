@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pathlib
 from dataclasses import is_dataclass
 from typing import Any, cast, get_args, get_type_hints
 
@@ -10,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from kerncap.errors import UsageError
-from kerncap.format.document_types import Document
+from kerncap.format.document_types import Document, Path
 from kerncap.format.short_json import short_json
 
 # What is printed (the command, with the option that makes it another document) -> module:type.
@@ -50,7 +51,7 @@ DOCUMENTS = {
     "doctor": "doctor:DoctorDocument",
     "doctor-program": "doctor:DoctorProgramDocument",
 }
-_SPELLED = {  # where the rest of a name is no option
+_SPELLED = {  # if the rest of a name is no option
     "from-core": "kerncap from-core --json",
     "from-recording": "kerncap from-recording --json",
     "inspect-range": "kerncap inspect RANGE --json",
@@ -74,7 +75,7 @@ def document_type(name: str) -> type[Document]:
 def schema(name: str) -> dict[str, Any]:
     """The schema of ``kerncap <name> --json``, of the version that this kerncap prints."""
     kind = document_type(name)
-    found = msgspec.json.schema(kind)
+    found = msgspec.json.schema(kind, schema_hook=_of_path)
     parts = found["$defs"]
     for result in _results(kind):
         part = parts[result.__name__]
@@ -91,6 +92,13 @@ def schema(name: str) -> dict[str, Any]:
         **{key: value for key, value in root.items() if key != "title"},
         **({"$defs": parts} if parts else {}),
     }
+
+
+def _of_path(kind: type) -> dict[str, Any]:
+    """A result's path, which is printed as text."""
+    if kind is not pathlib.Path:
+        raise NotImplementedError
+    return msgspec.json.schema(Path)
 
 
 def _results(kind: type) -> set[type]:

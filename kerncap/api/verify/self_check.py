@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Literal
 
 from kerncap.api.replay import save_checks
 from kerncap.api.reproduced_faults import end_again
@@ -12,6 +11,7 @@ from kerncap.api.unseen_stores import add_unseen_stores
 from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.exit_status import ExitStatus
 from kerncap.format import Reproducer, SelfCheck
+from kerncap.format.checks_file import CheckResult
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.measure_write_set import measure
@@ -21,17 +21,14 @@ from kerncap.replay.pool import Pool
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import badly_ended
 
-_Result = Literal["pass", "fail", "undecided", "skipped"]
-
 
 def self_check(
     path: Path, timeout_s: float = 30.0, target_python: str | None = None, pool: Pool | None = None
-) -> tuple[str, str]:
-    """Replay a new reproducer once and measure its write set; both are kept in it.
+) -> tuple[CheckResult, str]:
+    """Replay a new reproducer once and measure its write set; both are kept in it. Returns the reason too.
 
-    ``target_python`` ran the captured program; it serves where kerncap's own has no torch and triton.
-    ``pool``: what its worker is a fork of. Returns (``pass``, ``fail``, ``undecided`` or ``skipped``,
-    reason). Never raises for what the reproducer does.
+    ``target_python`` ran the captured program; it serves if kerncap's own has no torch and triton.
+    ``pool``: what its worker is a fork of. Never raises for what the reproducer does.
     """
     deadline = time.monotonic() + timeout_s
     measured: Measured | None = None
@@ -62,7 +59,7 @@ def _is_open(error: KerncapError) -> bool:
     return error.exit_status == ExitStatus.UNDECIDED
 
 
-def _self_check(engine: Engine, deadline: float) -> tuple[_Result, str, Measured | None]:
+def _self_check(engine: Engine, deadline: float) -> tuple[CheckResult, str, Measured | None]:
     if engine.manifest.oracle.kind in ("fault", "timeout"):
         engine.timeout_s = max(1.0, deadline - time.monotonic())
         verdict = end_again(engine, ORIGINAL)
