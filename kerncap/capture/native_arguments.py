@@ -6,7 +6,6 @@ and for comparing memory by element instead of by byte.
 
 from __future__ import annotations
 
-import math
 import re
 import struct
 from collections.abc import Sequence
@@ -108,9 +107,9 @@ def _value(
     if dtype == "bool":
         return schema.BoolValue(value=bits != 0)
     if dtype in _FLOAT_FORMATS:
-        return schema.FloatValue(value=_float_text(struct.unpack(_FLOAT_FORMATS[dtype], raw)[0]))
+        return schema.FloatValue(value=struct.unpack(_FLOAT_FORMATS[dtype], raw)[0].hex())
     if dtype == "bfloat16":
-        return schema.FloatValue(value=_float_text(struct.unpack("<f", b"\0\0" + raw)[0]))
+        return schema.FloatValue(value=struct.unpack("<f", b"\0\0" + raw)[0].hex())
     if "int" not in dtype:
         return _opaque(type_, raw)
     return schema.IntValue(value=str(int.from_bytes(raw, "little", signed=not dtype.startswith("u"))))
@@ -169,9 +168,3 @@ def _region_of(address: int, regions: Sequence[schema.Region]) -> int | None:
 def _opaque(type_name: str, raw: bytes) -> schema.OpaqueValue:
     shown = raw[:MAX_REPR_BYTES].hex() + ("…" if len(raw) > MAX_REPR_BYTES else "")
     return schema.OpaqueValue(type_name=type_name[:4096], repr=f"{len(raw)} bytes: {shown}")
-
-
-def _float_text(value: float) -> str:
-    if math.isnan(value):
-        return "nan"
-    return value.hex() if math.isfinite(value) else ("inf" if value > 0 else "-inf")

@@ -140,6 +140,16 @@ Value = (
 ValueMap = Annotated[dict[Name, Value], Meta(max_length=MAX_MAP)]
 
 
+def scalar_value(value: bool | int | float | str | None) -> Value:
+    if value is None:
+        return NoneValue()
+    if isinstance(value, bool):
+        return BoolValue(value=value)
+    if isinstance(value, int):
+        return IntValue(value=str(value))
+    return FloatValue(value=value.hex()) if isinstance(value, float) else StrValue(value=value)
+
+
 class Argument(_Base, frozen=True):
     """One parameter of the kernel, in the order of its signature."""
 
@@ -199,7 +209,7 @@ class View(_Base, frozen=True):
     strides: Strides
     name: Name = ""  # "x", or "args[2]" for one inside a tuple
     requires_grad: bool = False
-    # (offset in the region, bytes): the tensor's own storage, where the region is more than that.
+    # (offset in the region, bytes): the tensor's own storage, if the region is more than that.
     storage: tuple[Size, Size] | None = None
 
 
@@ -238,7 +248,7 @@ class Kernel(_Base, frozen=True):
     module: Name | None = None
     file: Name | None = None  # as the application had it
     line: Index | None = None
-    mangled: LongName | None = None  # the function's name in the image, where it is not `name`
+    mangled: LongName | None = None  # the function's name in the image, if it is not `name`
 
 
 class Parameters(_Base, frozen=True):

@@ -21,7 +21,6 @@ from kerncap.format.schema import Manifest
 from kerncap.printable import visible
 from kerncap.regular_file import read_regular
 from kerncap.replay.worker.protocol import Scalar, Three, three
-from kerncap.replay.worker.triton_launch.config import encoded
 
 LAUNCHES, REPLACES = "LAUNCHES", "REPLACES"
 _MOST_BYTES = 4 << 20  # of a module
@@ -81,7 +80,7 @@ def manifest_of(launch: CandidateLaunch, number: int, captured: Sequence[Manifes
         _argument(f"{path}: {LAUNCHES}[{number}]: argument {name}", name, value, captured)
         for name, value in launch.arguments.items()
     )
-    options = {name: _value(value) for name, value in launch.options.items()}
+    options = {name: schema.scalar_value(value) for name, value in launch.options.items()}
     file = schema.StoredFile(path="source/candidate.py", size=0, sha256="0" * 64)  # nothing is stored
     like = captured[0]
     mode: Literal["interpreter", "jit"] = "interpreter" if like.launch.mode == "interpreter" else "jit"
@@ -174,7 +173,7 @@ def _is_name(value: Any) -> bool:
 def _argument(where: str, name: str, value: Scalar, captured: Sequence[Manifest]) -> schema.Argument:
     of_launch = _OF_LAUNCH.fullmatch(value) if isinstance(value, str) else None
     if of_launch is None:
-        return schema.Argument(name=name, role="runtime", value=_value(value))
+        return schema.Argument(name=name, role="runtime", value=schema.scalar_value(value))
     number, passed = int(of_launch[1]), of_launch[2]
     found = argument_of(where, number, passed, captured)
     return schema.Argument(name=name, role=found.role, value=found.value, signature=found.signature)
@@ -192,9 +191,4 @@ def argument_of(where: str, number: int, name: str, captured: Sequence[Manifest]
         raise UsageError(
             f"{where}: {number}.{visible(name)} is neither memory nor a number; pass another one"
         )
-    return found
-
-
-def _value(value: Scalar) -> schema.Value:
-    found: schema.Value = msgspec.convert(encoded(value), schema.Value)
     return found

@@ -72,7 +72,7 @@ def ttir_of_source(
     def change(argument: schema.Argument) -> schema.Argument:
         if argument.name not in wanted:
             return argument
-        return msgspec.structs.replace(argument, value=_value(wanted[argument.name]))
+        return msgspec.structs.replace(argument, value=schema.scalar_value(wanted[argument.name]))
 
     target = target_of(reproducer.manifest.device)
     instead = Instead(text, name, change)
@@ -134,13 +134,3 @@ def _captured_ptx(reproducer: Reproducer) -> str | None:
         if found is not None:
             return found.decode("utf-8", "replace")
     return None
-
-
-def _value(value: Scalar) -> schema.Value:
-    if value is None:
-        return schema.NoneValue()
-    if isinstance(value, bool):
-        return schema.BoolValue(value=value)
-    if isinstance(value, int):
-        return schema.IntValue(value=str(value))
-    return schema.FloatValue(value=value.hex()) if isinstance(value, float) else schema.StrValue(value=value)

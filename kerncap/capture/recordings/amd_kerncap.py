@@ -283,16 +283,8 @@ def _tensor(
 
 
 def _scalar(name: str, value: object, kind: object) -> schema.Value:
-    if value is None:
-        return schema.NoneValue()
-    if isinstance(value, bool):
-        return schema.BoolValue(value=value)
-    if isinstance(value, int):
-        return schema.IntValue(value=str(value))
-    if isinstance(value, float):
-        return schema.FloatValue(value=value.hex())
-    if isinstance(value, str) and kind == "str":
-        return schema.StrValue(value=value)
+    if value is None or isinstance(value, int | float) or (isinstance(value, str) and kind == "str"):
+        return schema.scalar_value(value)
     if isinstance(value, str) and kind == "dtype" and re.fullmatch(r"[a-z0-9]{1,32}", value):
         return schema.DtypeValue(name=value, library="triton")
     raise Lacking(

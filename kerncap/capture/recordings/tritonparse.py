@@ -256,14 +256,10 @@ class _Memory:
             return schema.TensorValue(view=len(self._tensors) - 1)
         if kind == "NoneType":
             return schema.NoneValue()
-        if kind == "bool" and isinstance(value, bool):
-            return schema.BoolValue(value=value)
-        if kind == "int" and isinstance(value, int):
-            return schema.IntValue(value=str(value))
         if kind == "float" and isinstance(value, int | float | str):
-            return schema.FloatValue(value=_float_text(value))
-        if kind == "str" and isinstance(value, str):
-            return schema.StrValue(value=value)
+            return schema.scalar_value(_float(value))
+        if (kind, type(value)) in (("bool", bool), ("int", int), ("str", str)):
+            return schema.scalar_value(value)
         if kind == "dtype" and isinstance(value, str):
             return schema.DtypeValue(
                 name=value.removeprefix("torch."), library="torch" if "torch." in value else "triton"
@@ -380,8 +376,8 @@ def _unpacked(data: bytes, most: int, name: str) -> bytes:
     return bytes(found)
 
 
-def _float_text(value: float | str) -> str:
+def _float(value: float | str) -> float:
     try:
-        return float(value).hex()
+        return float(value)
     except (ValueError, OverflowError) as error:
         raise Lacking("an argument is a float of which the log has no number") from error

@@ -88,8 +88,7 @@ def encoded(value: Any) -> dict[str, Any]:
     if isinstance(value, int):
         return {"kind": "int", "value": str(value)}
     if isinstance(value, float):
-        special = value != value or value in (float("inf"), float("-inf"))
-        return {"kind": "float", "value": repr(value) if special else value.hex()}
+        return {"kind": "float", "value": value.hex()}
     if isinstance(value, str):
         return {"kind": "str", "value": value}
     raise Refused(f"a configuration holds a {type(value).__name__}, which can't be a parameter's value")

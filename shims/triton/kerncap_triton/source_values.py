@@ -31,7 +31,7 @@ def jit_kind(obj: Any) -> str | None:
 
 
 def unwrap(fn: Any) -> Any:
-    """The jit function inside of autotuners, heuristics and Inductor's wrappers."""
+    """The jit function inside autotuners, heuristics and Inductor's wrappers."""
     for _ in range(MAX_WRAPPERS):
         inner = getattr(fn, "fn", None)
         if jit_kind(fn) or inner is None:
@@ -41,7 +41,7 @@ def unwrap(fn: Any) -> Any:
 
 
 def raw_function(obj: Any) -> types.FunctionType | None:
-    """The Python function inside of a jit function, a cache wrapper or `functools.wraps`."""
+    """The Python function inside a jit function, a cache wrapper or `functools.wraps`."""
     for _ in range(MAX_WRAPPERS):
         if isinstance(obj, types.FunctionType):
             inner = obj.__dict__.get("__wrapped__")
@@ -116,8 +116,7 @@ def plain_value(obj: Any) -> dict[str, Any] | None:
     if kind is int and abs(obj) < 10**40:
         return {"kind": "int", "value": str(obj)}
     if kind is float:
-        special = obj != obj or obj in (float("inf"), float("-inf"))
-        return {"kind": "float", "value": repr(obj) if special else obj.hex()}
+        return {"kind": "float", "value": obj.hex()}
     if kind is str and len(obj) <= MAX_STRING:
         return {"kind": "str", "value": obj}
     if kind.__module__ == "numpy" and hasattr(obj, "item") and getattr(obj, "shape", None) == ():

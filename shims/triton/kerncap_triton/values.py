@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import math
 import sys
 from typing import Any, Callable, Dict, Iterator, Optional
 
@@ -30,7 +29,7 @@ def encode(value: Any, name: str = "", add_view: Optional[AddView] = None, depth
         text = str(int(value))
         return opaque(value) if len(text.lstrip("-")) > _INT_DIGITS else {"kind": "int", "value": text}
     if isinstance(value, float):
-        return {"kind": "float", "value": float_text(float(value))}
+        return {"kind": "float", "value": float(value).hex()}
     if isinstance(value, str):
         return (
             {"kind": "str", "value": clean(str.__str__(value))} if len(value) <= MAX_TEXT else opaque(value)
@@ -41,13 +40,6 @@ def encode(value: Any, name: str = "", add_view: Optional[AddView] = None, depth
     if isinstance(value, (tuple, list)):
         return _sequence(value, name, add_view, depth)
     return _object(value, name, add_view)
-
-
-def float_text(value: float) -> str:
-    """Bit-exact text: ``float.hex()``, ``inf``, ``-inf`` or ``nan``."""
-    if math.isnan(value):
-        return "nan"
-    return value.hex()
 
 
 def dtype_value(value: Any) -> Optional[JsonObject]:

@@ -23,17 +23,8 @@ HEADER = "import triton\nimport triton.language as tl\n\n\n"
 
 
 def value(item: Any) -> Any:
-    if item is None:
-        return schema.NoneValue()
-    if isinstance(item, bool):
-        return schema.BoolValue(value=item)
-    if isinstance(item, int):
-        return schema.IntValue(value=str(item))
-    if isinstance(item, float):
-        return schema.FloatValue(value=str(item) if item != item or item in (np.inf, -np.inf) else item.hex())
-    if isinstance(item, str):
-        return schema.StrValue(value=item)
-    return item  # already encoded
+    plain = item is None or isinstance(item, int | float | str)
+    return schema.scalar_value(item) if plain else item  # already encoded
 
 
 @dataclass(frozen=True)
