@@ -104,7 +104,7 @@ class Engine(WorkerTimes):
         self._open_chosen(chosen, choice is None, engine)
 
     def _open_chosen(self, chosen: Choice, is_free: bool, engine: str) -> None:
-        """``is_free``: where the stored source can't be built, the captured image may be judged."""
+        """``is_free``: if the stored source can't be built, the captured image may be judged."""
         try:
             self._open(chosen)
         except (BackendUnavailable, ReplayError) as error:
@@ -193,7 +193,7 @@ class Engine(WorkerTimes):
     def load_configured(self, name: str, config: Config, path: Path | None = None) -> Compiled:
         """Load the original's source, or that in ``path``, with another configuration as variant ``name``.
 
-        For a Triton kernel's source (JIT, interpreter). Raises CandidateError where it does not compile or
+        For a Triton kernel's source (JIT, interpreter). Raises CandidateError if it does not compile or
         load, UsageError for an engine that compiles nothing.
         """
         return self._loaded(name, path, lambda: self._variants.configured(name, config, path))
@@ -220,27 +220,27 @@ class Engine(WorkerTimes):
         self._ran_python |= path.suffix == ".py" and not (confined or elsewhere)
 
     def begin_configured(self, config: Config, path: Path | None = None) -> None:
-        """Begin to compile what `load_configured` will be asked for, where that is done apart."""
+        """Begin to compile what `load_configured` will be asked for, if that is done apart."""
         self._variants.begin(path, config)
 
     def build_ahead(self, config: Config) -> None:
         """Compile the stored source of a stranger for another configuration, for `load_configured`.
 
-        From any thread. Raises CandidateError where it does not compile.
+        From any thread. Raises CandidateError if it does not compile.
         """
         self._variants.build_ahead(config)
 
-    def load_captured(self, name: str = CAPTURED) -> None:
-        """Load the captured image as variant ``name``. Raises BackendUnavailable where there is none."""
-        self._variants.image_of_capture(name)
+    def load_captured(self) -> None:
+        """Load the captured image. Raises BackendUnavailable if there is none."""
+        self._variants.image_of_capture()
 
-    def load_rebuilt(self, name: str = REBUILT) -> None:
+    def load_rebuilt(self) -> None:
         """Load the stored source as this environment compiles it.
 
-        Raises BackendUnavailable where source or compiler is missing, CandidateError with what its
+        Raises BackendUnavailable if source or compiler is missing, CandidateError with what its
         compiler says.
         """
-        self._variants.rebuilt(name)
+        self._variants.rebuilt()
 
     def load_launch(self, name: str, number: int, candidate: Path | None = None) -> None:
         """Load another launch of a range as variant ``name``, of a module if there is a ``candidate``.
@@ -252,7 +252,7 @@ class Engine(WorkerTimes):
         self._variants.launch_of_range(name, number, candidate)
 
     def unload(self, name: str) -> None:
-        """Free a variant; one that is not loaded is none. Raises UsageError for the original."""
+        """Free a variant; nothing happens if it is not loaded. Raises UsageError for the original."""
         if name == ORIGINAL:
             raise UsageError(f"{ORIGINAL} stays: everything else is compared with it")
         self._variants.unload(name)

@@ -85,7 +85,7 @@ class Variants:
         return self._compiled[name]
 
     def unload(self, name: str) -> None:
-        """Free what a variant holds, and what was derived from it; one that is not loaded is none."""
+        """Free what a variant holds, and what was derived from it; nothing happens if it is not loaded."""
         for each in [key for key in self._loaded if key == name or key.startswith(f"{name} with ")]:
             self._connection.call(Backend.unload, each)
             self._forget(each)
@@ -139,7 +139,7 @@ class Variants:
         self._apart.image(path, Variation(config), self._facts.arch)
 
     def begin(self, path: Path | None = None, config: Config | None = None) -> None:
-        """Begin to compile a module, or the stored source, which will be loaded where that is done apart.
+        """Begin to compile a module, or the stored source, which will be loaded if that is done apart.
 
         For the device that the launch had, as long as it is not known which one is here.
         """
@@ -166,20 +166,20 @@ class Variants:
             path, image = self._apart.image(candidate, variation, self._facts.arch)
         self._tried(name, Loaded(path, variation, image))
 
-    def image_of_capture(self, name: str) -> None:
-        """Load the captured image under ``name``. Raises BackendUnavailable where there is none to load."""
+    def image_of_capture(self) -> None:
+        """Load the captured image. Raises BackendUnavailable if there is none to load."""
         content = self._connection.job.content
         path = content["images"][0] if self.launcher == "native" else content["code"].get("cubin")
         if path is None:
             raise BackendUnavailable("the captured image", "the reproducer holds none (cubin)")
         if self.launcher == "interpreter":
             raise BackendUnavailable("the captured image", "it needs a CUDA device: --engine jit or binary")
-        self._tried(name, Loaded(str(self._connection.job.folder / path)))
+        self._tried(CAPTURED, Loaded(str(self._connection.job.folder / path)))
 
-    def rebuilt(self, name: str) -> None:
-        """The stored source as this environment compiles it, under ``name``.
+    def rebuilt(self) -> None:
+        """Load the stored source as this environment compiles it.
 
-        Raises BackendUnavailable where there is no source or no compiler, CandidateError where it does not
+        Raises BackendUnavailable if there is no source or no compiler, CandidateError if it does not
         compile.
         """
         source = self._reproducer.manifest.source
@@ -188,9 +188,9 @@ class Variants:
         if source.language == "python-dsl" and source.build is None:
             raise BackendUnavailable("a rebuilt kernel", "kerncap has no compiler for the kernel's source")
         if not self._builds_images:
-            self._tried(name, Loaded(str(self._stored_source)))
+            self._tried(REBUILT, Loaded(str(self._stored_source)))
             return
-        self.candidate(name, self._as_unit(self._stored_source))
+        self.candidate(REBUILT, self._as_unit(self._stored_source))
 
     def _as_unit(self, source: Path) -> Path:
         """A stored source under a name that tells its language: what NVRTC was given may have none."""

@@ -64,9 +64,11 @@ def compile_source(
 
     ``program`` starts the compiler. ``why`` says in the error for a stranger's reproducer what makes this
     necessary. Raises UsageError unless it is trusted or nothing of it is compiled, BackendUnavailable without
-    a source, without Triton, or where it does not compile.
+    a source, without Triton, or if it does not compile.
     """
-    answer = _compile(reproducer, target, why, trusted, python, instead, program, None)[0]
+    [answer] = compile_each(
+        reproducer, target, why, trusted=trusted, python=python, instead=instead, program=program
+    )
     if "ttir" not in answer:
         raise BackendUnavailable("TTIR", f"{reproducer.path}: {answer['error']}")
     return answer["ttir"]
@@ -76,29 +78,17 @@ def compile_each(
     reproducer: Reproducer,
     target: str,
     why: str,
-    numbers: Sequence[Mapping[str, int]],
+    numbers: Sequence[Mapping[str, int]] | None = None,
     *,
     trusted: bool = False,
     python: str | None = None,
+    instead: Instead | None = None,
     program: Program = worker_process.program,
 ) -> list[dict[str, str]]:
-    """As `compile_source`, for each of several sets of integers in place of the captured arguments.
+    """As `compile_source`, for each of several sets of integers in place of the captured arguments, if given.
 
     Each gives ``ttir``, or an ``error`` if it does not compile.
     """
-    return _compile(reproducer, target, why, trusted, python, None, program, numbers)
-
-
-def _compile(
-    reproducer: Reproducer,
-    target: str,
-    why: str,
-    trusted: bool,
-    python: str | None,
-    instead: Instead | None,
-    program: Program,
-    numbers: Sequence[Mapping[str, int]] | None,
-) -> list[dict[str, str]]:
     manifest, source = reproducer.manifest, reproducer.manifest.source
     if source is None or source.language != "python":
         reason = f"{reproducer.path}: {why}, and it has no Python source to compile"

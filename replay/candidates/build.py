@@ -16,7 +16,7 @@ from kerncap.format import Reproducer
 from kerncap.format.code_object import CodeObject, CodeObjectProblem
 from kerncap.format.kernel_names import KernelName, parse
 from kerncap.replay.candidates import cache, symbols, tools
-from kerncap.replay.candidates.compilers import Compiled, Confined
+from kerncap.replay.candidates.compilers import Compiled, Compiler, Confined
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.hip_compiler import HipCompiler
 from kerncap.replay.candidates.hiprtc_compiler import HiprtcCompiler
@@ -63,7 +63,7 @@ def build(reproducer: Reproducer, path: Path, arch: str, out: Path, python: str 
     """An image of the candidate ``path`` for ``arch`` ("sm_90", "gfx90a"), in the folder (or file) ``out``.
 
     The captured kernel is in it under its captured name. PTX comes back as it is: the driver assembles it.
-    Raises BuildError with the compiler's own words, BackendUnavailable where there is no compiler here,
+    Raises BuildError with the compiler's own words, BackendUnavailable if there is no compiler here,
     FormatError for a damaged reproducer, UsageError for a file that is no source.
     """
     return compile_candidate(reproducer, path, arch, out, python).path
@@ -107,51 +107,45 @@ def compile_candidate(
         with private_folder() as folder:
             staged.write(Path(folder))
             confined = None if hidden is None else confined_by(staged, tool, path, hidden)
-            made = _Builder(reproducer, staged, tool, Path(folder), exact, confined, prefix).make()
+            compiler = _COMPILERS[tool.name](tool, staged, Path(folder), exact, confined)
+            made = _Builder(reproducer, compiler, prefix).make()
         data, log = made.data, made.log
         if keeps:
             cache.put(key, data, made.read)
-    if not data.startswith(b"\x7fELF"):  # PTX, where only the driver can assemble it
+    if not data.startswith(b"\x7fELF"):  # PTX, if only the driver can assemble it
         target = target.with_suffix(".ptx")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data)
     return Built(target, f"{tool.name} {tool.version}", log, cached, tuple(staged.edited))
 
 
+_COMPILERS: dict[str, type[Compiler]] = {
+    "nvcc": NvccCompiler,
+    "nvrtc": NvrtcCompiler,
+    "hipcc": HipCompiler,
+    "clang": HipCompiler,
+    "hiprtc": HiprtcCompiler,
+    **dict.fromkeys(PYTHON_COMPILERS, PythonCompiler),
+}
+
+
 class _Builder:
     """Tries what may give the captured kernel's name, the plain way first."""
 
-    def __init__(
-        self,
-        reproducer: Reproducer,
-        staged: StagedUnit,
-        tool: Tool,
-        folder: Path,
-        arch: str,
-        confined: Confined | None,
-        prefix: tuple[str, ...],
-    ) -> None:
+    def __init__(self, reproducer: Reproducer, compiler: Compiler, prefix: tuple[str, ...]) -> None:
         manifest = reproducer.manifest
         self.captured = symbols.captured_names(manifest)
         self.mangled = self.captured[0]
         self.name = parse(self.mangled, manifest.kernel.qualified_name)
-        self.staged = staged
-        self.folder = folder
-        self.nvcc = NvccCompiler(tool, staged, folder, arch, confined) if tool.name == "nvcc" else None
-        self.nvrtc = NvrtcCompiler(tool, staged, folder, arch, confined) if tool.name == "nvrtc" else None
-        self.on_hip = staged.build.tool in HIP_TOOLS
-        self.hiprtc = HiprtcCompiler(tool, staged, folder, arch, confined) if tool.name == "hiprtc" else None
-        by_clang = self.on_hip and self.hiprtc is None
-        self.hip = HipCompiler(tool, staged, folder, arch, confined) if by_clang else None
+        self.compiler = compiler
+        self.staged = compiler.staged
         self.prefix = prefix
-        in_python = tool.name in PYTHON_COMPILERS
-        self.python = PythonCompiler(tool, staged, folder, arch, confined) if in_python else None
         self.entry = manifest.source.entry if manifest.source is not None else ""
         self.parameters = manifest.launch.parameters
 
     def make(self) -> Compiled:
-        if self.python is not None:
-            made = self.python.image(self.mangled, self.entry)
+        if isinstance(self.compiler, PythonCompiler):
+            made = self.compiler.image(self.mangled, self.entry)
             return made if made.ptx else self._checked(made)
         made = self._compile()
         found = self._named(made)
@@ -170,21 +164,21 @@ class _Builder:
         return found
 
     def _compile(self) -> Compiled:
-        if self.hip is not None:
-            return self.hip.code_object()
-        if self.nvcc is not None:
-            return self.nvcc.cubin()
+        if isinstance(self.compiler, HipCompiler):
+            return self.compiler.code_object()
+        if isinstance(self.compiler, NvccCompiler):
+            return self.compiler.cubin()
         expressions = self.staged.build.name_expressions
         if self.name.template_arguments and not self.name.has_lambda and not expressions:
             expressions = (self.name.qualified,)
-        if self.hiprtc is not None:
-            return self.hiprtc.code_object(expressions, self.prefix)
-        assert self.nvrtc is not None
-        return self.nvrtc.cubin(expressions)
+        if isinstance(self.compiler, HiprtcCompiler):
+            return self.compiler.code_object(expressions, self.prefix)
+        assert isinstance(self.compiler, NvrtcCompiler)
+        return self.compiler.cubin(expressions)
 
     def _named(self, made: Compiled) -> Compiled | None:
         """``made`` with every captured name as it was captured; None if the kernel is not in it."""
-        if self.on_hip:
+        if isinstance(self.compiler, HipCompiler | HiprtcCompiler):
             return self._in_code_object(made)
         try:
             kernels = symbols.kernels_of_cubin(made.data)
@@ -218,19 +212,19 @@ class _Builder:
 
     def _renamed(self, made: Compiled, changed: dict[str, str]) -> Compiled:
         """Names that hold a hash of the file's path are put back as they were: memory is restored by name."""
-        ptx = made.ptx or (self.nvcc.ptx().ptx if self.nvcc is not None else "")
-        text = symbols.rename_in_ptx(ptx, changed)
-        if self.nvcc is not None:
-            done = self.nvcc.assemble(text)
-            return Compiled(done.data, made.log + done.log, text, made.read)
-        return Compiled(text.encode(), made.log, text)  # the driver assembles it
+        if not isinstance(self.compiler, NvccCompiler):
+            text = symbols.rename_in_ptx(made.ptx, changed)
+            return Compiled(text.encode(), made.log, text)  # the driver assembles it
+        text = symbols.rename_in_ptx(made.ptx or self.compiler.ptx().ptx, changed)
+        done = self.compiler.assemble(text)
+        return Compiled(done.data, made.log + done.log, text, made.read)
 
     def _instantiated(self, made: Compiled) -> Compiled | None:
         text = explicit_instantiation(self.name)
-        if self.nvrtc is not None or self.hiprtc is not None or text is None:
+        if isinstance(self.compiler, NvrtcCompiler | HiprtcCompiler) or text is None:
             return None
         unit = self.staged.files[self.staged.unit]
-        path = self.folder / self.staged.unit
+        path = self.compiler.folder / self.staged.unit
         path.write_bytes(unit + b"\n" + text.encode() + b"\n")
         try:
             again = self._compile()
@@ -261,7 +255,7 @@ def _sizes(layout: Sequence[tuple[int, int]]) -> str:
 
 
 def explicit_instantiation(name: KernelName) -> str | None:
-    """The C++ line that makes a template's instance; None where the name has parts that C++ can't say."""
+    """The C++ line that makes a template's instance; None if the name has parts that C++ can't say."""
     if name.template_arguments is None or name.parameters is None:
         return None
     text = f"template __global__ void {name.qualified}({', '.join(name.parameters)});"
@@ -328,7 +322,7 @@ def confined_by(staged: StagedUnit, tool: Tool, path: Path, hidden: tuple[Path, 
 
 
 def exact_arch(arch: str, recorded: str | None) -> str:
-    """ "sm_90a" where that was captured: its instructions exist for it alone; "gfx90a:xnack-" likewise."""
+    """ "sm_90a" if that was captured: its instructions exist for it alone; "gfx90a:xnack-" likewise."""
     if re.fullmatch(r"gfx[0-9a-z-]{1,32}", arch):
         same = recorded is not None and re.fullmatch(rf"{arch}(?::[a-z]{{1,16}}[+-]){{1,8}}", recorded)
         return recorded if same and recorded is not None else arch
