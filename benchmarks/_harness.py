@@ -72,7 +72,7 @@ def has_gpu() -> bool:
 
 
 def skip_without_gpu(name: str) -> None:
-    """Ends the benchmark where there is nothing to measure."""
+    """Ends the benchmark if there is nothing to measure."""
     if not has_gpu():
         print(f"{name}: needs an NVIDIA GPU, skipped")
         raise SystemExit(0)

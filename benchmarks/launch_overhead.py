@@ -6,7 +6,7 @@ take turns, a batch each, so that whatever else the machine does hits all three.
 batches and its ratio to plain; several sets of processes, since each process has a memory layout of its
 own. On a GPU launches are asynchronous: this is the cost on the CPU's side, where it is paid. There
 torch.add is measured too, 20,000 calls a process: it launches below Python, where only the shim is; and the
-launch of a CUDA graph with eight kernels, and a training step of JAX, where that is installed.
+launch of a CUDA graph with eight kernels, and a training step of JAX, if that is installed.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from _harness import KERNCAP, PROGRAMS, Row, arguments, finish
 
 PROGRAM = PROGRAMS / "suite_case.py"
 LIMIT_S = 300
-FOUND = 9  # memcheck's exit status where it has an error
+FOUND = 9  # memcheck's exit status if it has an error
 
 
 @dataclass(frozen=True)

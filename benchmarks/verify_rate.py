@@ -1,6 +1,6 @@
 """What one `kerncap verify` of a small launch takes: as commands, by `--resident`, and in one process.
 
-A Triton launch (the interpreter where there is no GPU), the same with a candidate that has to be compiled,
+A Triton launch (the interpreter if there is no GPU), the same with a candidate that has to be compiled,
 and a CUDA launch. The baseline is a command that does all by itself; with `--against FOLDER` it is that of
 another checkout, whose commands run in turns with this one's.
 """

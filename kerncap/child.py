@@ -214,7 +214,7 @@ def run(
     words: Sequence[str], *, timeout: float, cwd: Path | None = None, env: Mapping[str, str] | None = None,
     data: bytes | None = None, check: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:  # fmt: skip
-    """A child to its end, its streams kept; ended with all that it started where it takes too long.
+    """A child to its end, its streams kept; ended with all that it started if it takes too long.
 
     Raises OSError, TimeoutExpired, and with ``check`` CalledProcessError.
     """

@@ -75,7 +75,7 @@ def compose_target_environment(
         # Who is preloaded first is asked first; the others are found by RTLD_NEXT.
         if _fits_preload(shim):
             composed["LD_PRELOAD"] = _in_front(str(shim), current.get("LD_PRELOAD", ""), ":")
-        # libcuda itself loads this one: the way in where a preload is dropped or bypassed.
+        # libcuda itself loads this one: the way in if a preload is dropped or bypassed.
         composed["CUDA_INJECTION64_PATH"] = current.get("CUDA_INJECTION64_PATH") or str(shim)
         # And NVTX this one, in any process that opens a range: ranges of C and C++ code, too.
         composed["NVTX_INJECTION64_PATH"] = current.get("NVTX_INJECTION64_PATH") or str(shim)

@@ -119,7 +119,7 @@ def styled(stream: Any) -> Any:
 
 @contextmanager
 def escaped() -> Iterator[None]:
-    """`sys.stdout` and `sys.stderr` are escaped inside of it."""
+    """`sys.stdout` and `sys.stderr` are escaped inside it."""
     out, err = sys.stdout, sys.stderr
     before = [(stream, stream.errors) for stream in (out, err) if isinstance(stream, io.TextIOWrapper)]
     for stream, _ in before:

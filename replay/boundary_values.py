@@ -77,7 +77,7 @@ def on_other_places(engine: Engine, measured: Measured, tolerance: Tolerance, st
 
 
 def on_equal_places(steered: Steered) -> Shown:
-    """Whether the candidate is right where two places are equal, as far as atomics tell it."""
+    """Whether the candidate is right if two places are equal, as far as atomics tell it."""
     found = Shown(remedy="a capture in which places are equal would decide it")
     for name in steered.unordered:
         found.open.append(

@@ -30,7 +30,7 @@ class Measured:
     # Idle bytes that were not poisoned: on the host it shows who touches them. Those that always are.
     far: dict[int, Bits] = field(default_factory=dict, repr=False, compare=False)
     near: dict[int, Bits] = field(default_factory=dict, repr=False, compare=False)
-    # Of the last run of the captured kernel under this poison, where nothing came after it: the seed,
+    # Of the last run of the captured kernel under this poison, if nothing came after it: the seed,
     # `Connection.changes`, how it ended.
     ran: tuple[int, int, Outcome] | None = field(default=None, repr=False, compare=False)
     # How replays of the captured kernel differ from each other, once that was needed (a `noise.Noise`).

@@ -166,10 +166,10 @@ def choose(
 
 
 def likely(manifest: Manifest, torch_free: bool = False) -> Choice | None:
-    """What `choose` comes to with no option where nothing is missing, without asking another process.
+    """What `choose` comes to with no option if nothing is missing, without asking another process.
 
-    None where that is no matter of the reproducer only. Of a device no more than a guess: it may not be
-    there, which the worker says. ``torch_free``: with `without_torch`, where that takes it.
+    None if that is no matter of the reproducer only. Of a device no more than a guess: it may not be
+    there, which the worker says. ``torch_free``: with `without_torch`, if that takes it.
     """
     kind, native = manifest.device.kind, manifest.launch.mode == "native"
     if kind == "cuda" and native and any(code.stage in NATIVE_STAGES for code in manifest.code):
@@ -189,7 +189,7 @@ def own_python_has(names: Sequence[str]) -> bool:
 def without_torch(choice: Choice, manifest: Manifest) -> Choice | None:
     """The choice for a Triton launch, with its image launched by the driver in a process that needs no torch.
 
-    The source is compiled apart. None where that would say another thing: for what ended badly, whose words
+    The source is compiled apart. None if that would say another thing: for what ended badly, whose words
     are torch's, and for what was captured in the interpreter, whose memory was the host's.
     """
     compiled = manifest.launch.mode in ("jit", "inductor")
@@ -201,7 +201,7 @@ def without_torch(choice: Choice, manifest: Manifest) -> Choice | None:
 
 
 def image_instead(choice: Choice, manifest: Manifest, engine: str) -> Choice | None:
-    """The engine for the captured image, where nobody asked for the source, and that does not build here."""
+    """The engine for the captured image, if nobody asked for the source, and that does not build here."""
     if (
         engine != "auto"
         or choice.launcher != "jit"
@@ -234,7 +234,7 @@ def _native(manifest: Manifest, engine: str, device: str, python: str | None) ->
 def _hip(
     manifest: Manifest, engine: str, device: str, python: str | None, emulator: Path | None
 ) -> Choice | None:
-    """Where a launch of an AMD GPU is run by its code object; None where a Triton kernel's source will do."""
+    """Where a launch of an AMD GPU is run by its code object; None if a Triton kernel's source will do."""
     from kerncap.replay import hip  # milliseconds, for launches of AMD GPUs only
 
     interpretable = manifest.kernel.language == "triton" and manifest.source is not None

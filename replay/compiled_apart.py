@@ -36,7 +36,7 @@ class CompiledApart:
     def image(self, path: Path, variation: Variation, arch: str) -> tuple[str, Image]:
         """The image of a module, and what its compiler says of it; from any thread.
 
-        Raises CandidateError where it does not compile, BackendUnavailable where there is no compiler.
+        Raises CandidateError if it does not compile, BackendUnavailable if there is no compiler.
         """
         from concurrent.futures import Future
 

@@ -193,7 +193,7 @@ class Connection:
     # --- starting --------------------------------------------------------------------------------------
 
     def _fitting(self) -> Ahead | None:
-        """What was started ahead, where it is as a process that is started now would be."""
+        """What was started ahead, if it is as a process that is started now would be."""
         ahead = self._ahead
         return ahead if ahead is not None and ahead.fits(*started_as(self.choice)) else None
 

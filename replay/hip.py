@@ -48,7 +48,7 @@ class Probe:
 def emulator(folder: Path | None, manifest: Manifest) -> Emulator | None:
     """The emulator that was asked for, or that the environment names; None for neither.
 
-    Raises BackendUnavailable where its folder has no `run`.
+    Raises BackendUnavailable if its folder has no `run`.
     """
     named = os.environ.get(EMULATOR_VARIABLE, "")
     if folder is None and not named:

@@ -1,7 +1,7 @@
 """A candidate for a kernel whose in-place result was there before: an oracle that shows no work.
 
 The second launch of an in-place relu changes nothing, and neither does a candidate that does nothing. So the
-captured kernel and the candidate both run on other contents, and are held against each other.
+captured kernel and the candidate both run on other contents, and are compared.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def stream_problem(engine: Engine, which: str, regions: list[int]) -> str:
 
 
 def redrawable(manifest: Manifest, measured: Measured) -> list[int]:
-    """The views whose values may be others: floats; where there are none, integers, which keep to theirs."""
+    """The views whose values may be others: floats; if there are none, integers, which keep to theirs."""
     floats, integers = readable_views(manifest, measured)
     return floats or integers
 

@@ -51,7 +51,7 @@ class _Measurement:
         self.manifest = engine.manifest
         self.sizes = [region.size for region in self.manifest.regions]
         self.measured = Measured(self.sizes)
-        self._untouched: dict[int, Bits] = {}  # what the plain run neither read nor wrote, where that shows
+        self._untouched: dict[int, Bits] = {}  # what the plain run neither read nor wrote, if that shows
         self._supposed: list[tuple[Unit, Bits]] = []  # left, and not yet poisoned alone or with all others
         self._crashes = 0
         self._patient = True  # until a run has twice not ended in time

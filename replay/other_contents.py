@@ -2,7 +2,7 @@
 
 A result that was cached, hard-coded or left over agrees with one input, a wrong tail with one size. So
 captured kernel and candidate both run on other values, or with other sizes, in the same memory, and are
-held against each other.
+compared.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Differential:
         return "; ".join(gap_reasons(self.engine))
 
     def _problem(self) -> str:
-        """Why what the captured kernel gave there is nothing to be held against; memory is as it left it."""
+        """Why the captured kernel's result there is no reference; memory is as it left it."""
         return ""
 
     def _told(self) -> bool:
@@ -227,7 +227,7 @@ class Differential:
         return (view, *limits)
 
     def _mismatches(self, found: list[Difference]) -> list[str]:
-        """Reasons that hold against the candidate even where the captured kernel differs from itself."""
+        """Reasons that hold against the candidate even if the captured kernel differs from itself."""
         limits = [self._limits(stats.view, {}) for stats in found if stats.outside]
         places = where(self.engine, limits, EXPECTED)
         as_before = set()

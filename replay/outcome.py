@@ -20,7 +20,7 @@ class CandidateError(ReplayError):
     """The candidate can't be run at all, and why.
 
     ``detail`` is the traceback or the compiler's log, if there is one. ``line`` and ``column`` (from 1) are
-    where in ``file`` the compiler points to; None where it does not say.
+    where in ``file`` the compiler points to; None if it does not say.
     """
 
     exit_status = ExitStatus.NO  # it is the answer to what was asked of the candidate
@@ -42,7 +42,7 @@ class CandidateError(ReplayError):
 
 
 class ConfinedError(CandidateError):
-    """The same, where that may be for what a compiler that is confined may not do: open a file, load one."""
+    """The same, if that may be for what a compiler that is confined may not do: open a file, load one."""
 
 
 class NotHeld(ReplayError):
@@ -58,7 +58,7 @@ class NotHeld(ReplayError):
 class Outcome:
     """How one launch ended: ``ok``, ``error`` (it raised), ``fault``, ``timeout`` or ``killed`` (SIGKILL).
 
-    ``line`` of the source (from 1) is where an error was raised, where that is known. ``doubt`` is what
+    ``line`` of the source (from 1) is where an error was raised, if that is known. ``doubt`` is what
     else than the kernel may have led to a bad end, if anything may.
     """
 
@@ -75,7 +75,7 @@ class Outcome:
 
     @property
     def ending(self) -> str:
-        """How it ended, for people; empty where it ended well."""
+        """How it ended, for people; empty if it ended well."""
         if self.status == "killed":
             return KILLED
         return f"the kernel raised: {self.message}" if self.status == "error" else self.message
@@ -113,7 +113,7 @@ class Loaded:
 class Repeated:
     """Replays in a row: how many ran, how many differed, the first of those (-1: none), or how it all ended.
 
-    ``times_ms`` of each launch and the ``seconds`` of all, where they were asked for.
+    ``times_ms`` of each launch and the ``seconds`` of all, if they were asked for.
     """
 
     runs: int = 0

@@ -31,7 +31,7 @@ class EndedBadly(ReplayError):
 
 
 class PlainRun:
-    """The pre-state, run as it is: what runs on other contents are held against.
+    """The pre-state, run as it is: the reference of runs on other contents.
 
     ``deadline`` is a `time.monotonic` moment; past it every launch raises OutOfTime with ``what`` in it.
     """
@@ -78,7 +78,7 @@ class PlainRun:
         return self._engine.launch(which or self._which, within_s)
 
     def _within(self, limit_s: float) -> float:
-        """The limit, or less where the deadline is nearer. Raises OutOfTime past it."""
+        """The limit, or less if the deadline is nearer. Raises OutOfTime past it."""
         if self._deadline is None:
             return limit_s
         left = self._deadline - time.monotonic()

@@ -1,6 +1,6 @@
 """What verdicts that follow each other share: processes that fork workers, and engines that are kept.
 
-An engine is kept where what ran in it can't reach what is judged in it next: see `_may_be_kept`. All else is
+An engine is kept if what ran in it can't reach what is judged in it next: see `_may_be_kept`. All else is
 a fork of a process in which nothing of a reproducer, and no candidate, ever ran.
 """
 
@@ -42,7 +42,7 @@ class Asked:
     emulator: Path | None = None
     timeout_s: float = 60.0
     hostile: bool = False
-    torch_free: bool = False  # where it can be: see `choose.without_torch`
+    torch_free: bool = False  # if it can be: see `choose.without_torch`
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def _compilers(module: Path) -> Kind:
 
 
 def _guess(manifest: Manifest, asked: Asked, emulated: bool) -> tuple[str, str]:
-    """Launcher and memory, as `choose` finds them where nothing is missing."""
+    """Launcher and memory, as `choose` finds them if nothing is missing."""
     on_host = asked.engine == "interpreter" or asked.device == "cpu"
     if manifest.device.kind == "hip" and (emulated or _KFD.exists() or manifest.source is None):
         if not on_host:

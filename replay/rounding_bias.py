@@ -22,7 +22,7 @@ _ONE_SIDED = 0.95
 # Mean share of the tolerance. Errors of a normal distribution whose mean size is this have, among so many
 # elements, one beyond the tolerance: they fail anyway. (Of 1,000 the largest is some 4 times the mean.)
 _SHARE, _SHARE_OF_FEW, _FEW = 0.35, 0.5, 256
-_SHARE_ON_ONE_SIDE = 0.2  # what is on one side is no chance, and is let pass where it is small all the same
+_SHARE_ON_ONE_SIDE = 0.2  # what is on one side is no chance, and is let pass if it is small all the same
 
 
 def hidden(stats: ErrorStatistics, dtype: str) -> str:
@@ -101,7 +101,7 @@ def biased(name: str, dtype: str, first: list[Shift], second: list[Shift]) -> tu
     """What to say of a shift that two samples of values show, and whether it is large enough to fail.
 
     Of 16-bit types one below an eighth of a unit in the last place may be an approximation's: it decides
-    nothing. Nothing is said where the samples do not agree.
+    nothing. Nothing is said if the samples do not agree.
     """
     for shift in first:
         if any(shift.agrees(other) for other in second):

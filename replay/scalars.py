@@ -15,7 +15,7 @@ _FACTOR, _NEXT = 3 / 4, 15 / 16  # of the first number; of each next one's
 def scalar_variants(manifest: Manifest, integers: bool) -> Iterator[dict[str, str]]:
     """Encoded values by argument name: all floats changed at once; then integers one by one, if asked for.
 
-    An integer may be a length or a stride: only where a run can do no harm should one be changed. Those are
+    An integer may be a length or a stride: only if a run can do no harm should one be changed. Those are
     changed that hide something, as a factor of 1 and a summand of 0 do.
     """
     floats = {}
@@ -72,7 +72,7 @@ def decoded(manifest: Manifest, scalars: dict[str, str]) -> dict[str, Scalar]:
 
 
 def described(manifest: Manifest, scalars: dict[str, str]) -> str:
-    """For people: ``s = 1.5 in place of 1``; nothing where nothing was changed."""
+    """For people: ``s = 1.5 in place of 1``; nothing if nothing was changed."""
     parts = []
     for argument in manifest.arguments:
         value = argument.value

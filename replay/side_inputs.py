@@ -71,7 +71,7 @@ class SideInputs:
 
 
 def of_reproducer(reproducer: Reproducer) -> SideInputs:
-    """What the captured code says; nothing where it holds no stage that can be read."""
+    """What the captured code says; nothing if it holds no stage that can be read."""
     name = reproducer.manifest.kernel.mangled or reproducer.manifest.kernel.name
     for stage, look in (("cubin", _of_image), ("hsaco", _of_image), ("ptx", _of_ptx), ("amdgcn", _of_amdgcn)):
         data = reproducer.code(stage)

@@ -195,7 +195,7 @@ def _is_large(reproducer: Reproducer, region: int) -> bool:
 
 
 def _changed(reproducer: Reproducer, region: int) -> list[list[int]]:
-    """Of a large region where the launch changed it, if that is in few places; of another all or nothing."""
+    """Of a large region if the launch changed it, if that is in few places; of another all or nothing."""
     size, step = reproducer.manifest.regions[region].size, reproducer.index.chunk_bytes
     chunks = reproducer.chunks_changed(region)
     if not chunks or not _is_large(reproducer, region) or step % mmap.ALLOCATIONGRANULARITY:

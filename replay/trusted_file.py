@@ -41,7 +41,7 @@ def read() -> set[str]:
 
 
 def add(digest: str) -> None:
-    """Keep ``digest``. Raises UsageError as `read` does, OSError where it can't be written."""
+    """Keep ``digest``. Raises UsageError as `read` does, OSError if it can't be written."""
     file = path()
     for folder in (file.parent.parent, file.parent):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

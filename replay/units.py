@@ -8,7 +8,7 @@ from kerncap.format.schema import Manifest, View
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 
-_UNTYPED_ELEMENT = 8  # bytes: where no view tells, an element is taken to be no wider
+_UNTYPED_ELEMENT = 8  # bytes: if no view tells, an element is taken to be no wider
 
 
 @dataclass(frozen=True)

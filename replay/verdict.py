@@ -2,7 +2,7 @@
 
 Bytes that the launch writes and does not read are poisoned first, so that stale contents can't pass for a
 result; so are bytes that it leaves alone, so that a write there shows whatever it writes. Then: all bytes as
-the oracle has them, or, where that can't be asked for (a candidate, another device, a kernel that differs
+the oracle has them, or, if that can't be asked for (a candidate, another device, a kernel that differs
 from run to run), every view within its dtype's tolerance.
 """
 

@@ -4,7 +4,7 @@ What leaves out work that the captured values do not need (the sign of what is p
 keeps an exponential finite, a tile of zeros) agrees on every order and size of these values. So captured
 kernel and candidate also run beyond them. Two honest kernels may be further apart there: how much the
 captured kernel's own results move with its inputs is measured and allowed for, and where it gives more NaN
-or infinities than it did, the values are none of its domain.
+or infinities than it did, the values are outside its domain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RESULT = "result with values beyond"
 
 
 def jitter(coarse: bool) -> float:
-    """By which share inputs are moved: as a matrix unit rounds them, where there is or may be one."""
+    """By which share inputs are moved: as a matrix unit rounds them, if there is or may be one."""
     return _COARSE_JITTER if coarse else _JITTER
 
 

@@ -37,7 +37,7 @@ class WorkerMemory:
             self.connection.call(Backend.amend, state, list(ranges), name)
 
     def reload(self) -> None:
-        """Take the captured states from their files again, where the worker keeps copies on the device."""
+        """Take the captured states from their files again, if the worker keeps copies on the device."""
         if self.connection.choice.launcher == "native":
             self.connection.call(Backend.reload)
 
@@ -102,7 +102,7 @@ class WorkerMemory:
 
     def infer(self, region: int, start: int, stop: int, mask: Bits, against: str) -> View | None:
         """The view of bytes [start, stop) as the floating type that explains how they differ from a state at
-        the bytes of ``mask``; None where none does, and for engines of which all arguments are typed."""
+        the bytes of ``mask``; None if none does, and for engines of which all arguments are typed."""
         choice = self.connection.choice
         if choice.launcher != "native" or choice.torch_free or not mask.any():
             return None
@@ -126,7 +126,7 @@ class WorkerMemory:
         return self.connection.call(Backend.compare, list(views), against)
 
     def within(self, views: Sequence[tuple[int | View, float, float]], against: str) -> bool:
-        """Whether `compare` would find nothing outside: where no more is asked, much less is to be done."""
+        """Whether `compare` would find nothing outside: if no more is asked, much less is to be done."""
         if self.connection.choice.launcher == "native":
             return not any(stats.outside for stats in self.compare(views, against))
         return self.connection.call(Backend.within, list(views), against)

@@ -94,7 +94,7 @@ class Ahead(Protocol):
         ...
 
     def become(self, log: Path, arguments: Sequence[str]) -> Running:
-        """A process that does as its arguments say. Raises ReplayError where it is gone."""
+        """A process that does as its arguments say. Raises ReplayError if it is gone."""
         ...
 
 

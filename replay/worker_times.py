@@ -29,7 +29,7 @@ class WorkerTimes(WorkerMemory):
     def time(self, which: str, warmup: int, n: int, dirty: list[int], cold: bool = False) -> list[float]:
         """Milliseconds of ``n`` launches after a warm-up; ``dirty`` regions are restored before each.
 
-        ``cold``: the device's cache holds other data, where a Triton launch runs on one.
+        ``cold``: the device's cache holds other data, if a Triton launch runs on one.
         """
         limit = self.timeout_s * (warmup + n)
         return self.connection.call_within(
@@ -49,7 +49,7 @@ class WorkerTimes(WorkerMemory):
         Every round times each variant once, in an order that changes, each on the restored pre-state of the
         ``dirty`` regions, or of no more than ``ranges`` of them (region, start, stop).
         ``cold`` as for `time`.
-        By the device's events, of the interpreter by the host's clock. Raises ReplayError where a launch
+        By the device's events, of the interpreter by the host's clock. Raises ReplayError if a launch
         does not end well.
         """
         unknown = [name for name in whichs if not self.is_loaded(name)]

@@ -141,7 +141,7 @@ def _entries(path: Path) -> Iterator[Entry]:
 
 
 def _split(text: str) -> list[str]:
-    """Arguments of a macro: commas inside of quotes or brackets separate nothing."""
+    """Arguments of a macro: commas inside quotes or brackets separate nothing."""
     parts = re.findall(r'(?:"[^"]*"|\([^)]*\)|[^,"(])+', text)
     return [part.strip() for part in parts]
 

@@ -76,7 +76,7 @@ class _Watcher:
         return True
 
     def unmatched(self, pattern: str | None) -> str:
-        """What was launched so far, where ``-k`` fits none of it."""
+        """What was launched so far, if ``-k`` fits none of it."""
         kernels = {
             name: KernelSummary(name, KernelCounts(), seen)
             for process in self._processes.values()

@@ -25,7 +25,7 @@ _MOST_COPIED = 64 << 20  # bytes, with the modules beside a candidate
 def load_as_asked(engine: Engine, file: Path) -> None:
     """Load a candidate, with the configuration that a `# kerncap:` line of it asks for, as an edit has it.
 
-    Raises CandidateError where it can't be run, UsageError for a file that the engine does not take so.
+    Raises CandidateError if it can't be run, UsageError for a file that the engine does not take so.
     """
     text = file.read_text(encoding="utf-8", errors="replace") if file.suffix == ".py" else ""
     try:

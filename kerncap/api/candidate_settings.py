@@ -24,7 +24,7 @@ class SettingError(Exception):
 
 
 def settings_of(text: str) -> tuple[Config | None, int]:
-    """The configuration that a source asks for, and the line that does; None and 0 where none does.
+    """The configuration that a source asks for, and the line that does; None and 0 if none does.
 
     Raises SettingError.
     """

@@ -1,4 +1,4 @@
-"""Compare: the captured image, the source as it is compiled here, and a candidate, held against each other.
+"""Compare: the captured image, the source as it is compiled here, and a candidate.
 
 What a compiler made of a kernel then, and what another one makes of it now: each is judged against the
 application's own result, all are timed in turns, and what differs in what they were compiled to is told.
@@ -95,7 +95,7 @@ class Difference:
 
 @dataclass
 class CompareResult:
-    """Variants side by side, the first being what the others are held against.
+    """Variants side by side, all compared with the first.
 
     ``slower`` names those that take more than ``max_ratio`` times as long as the first, beyond doubt.
     """
@@ -128,7 +128,7 @@ class CompareResult:
 
     @property
     def answer(self) -> Answer:
-        """No for a variant that is wrong, or slower than it may be; yes where all were run and agree."""
+        """No for a variant that is wrong, or slower than it may be; yes if all were run and agree."""
         return Answer.NO if self.slower else of_all(variant.answer for variant in self.variants)
 
     def as_dict(self) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def compare(
     """Judge and time each of ``which`` (of `WHICH`), and say in what their compiled stages differ.
 
     ``options.timed_runs`` are rounds of times in turns. A variant that does not build is a result, with its
-    reason. Raises FormatError, UsageError, BackendUnavailable or ReplayError where nothing can be compared.
+    reason. Raises FormatError, UsageError, BackendUnavailable or ReplayError if nothing can be compared.
     """
     _check(which, options, max_ratio)
     engine_name = _engine_name(path, which, options)
@@ -214,7 +214,7 @@ def _check(which: Sequence[str], options: ReplayOptions, max_ratio: float | None
 
 
 def _engine_name(path: Path, which: Sequence[str], options: ReplayOptions) -> str:
-    """The binary engine where the captured image is asked for: it starts whatever the source compiles to."""
+    """The binary engine if the captured image is asked for: it starts whatever the source compiles to."""
     if options.engine != "auto" or CAPTURED not in which or options.device == "cpu":
         return options.engine
     with Reproducer.open(path) as reproducer:
@@ -272,7 +272,7 @@ class _Comparison:
                 variant.ratio = ratio(variants[0].times_ms, variant.times_ms)
 
     def stages(self, variant: Variant) -> dict[str, str]:
-        """The texts of what a variant was compiled to, the machine code too where it can be read."""
+        """The texts of what a variant was compiled to, the machine code too if it can be read."""
         files = variant.compiled.stages
         found = {stage: text_of(Path(files[stage])) for stage in _TEXT_STAGES if stage in files}
         image = files.get("cubin")

@@ -12,7 +12,7 @@ from kerncap.format.names import MANIFEST_PATH
 def beside(reproducer: Path, output: Path | str | None, name: str) -> Path:
     """``output``, or else ``name`` in the working directory, outside of the reproducer if that is in it.
 
-    Raises UsageError for an output inside of the reproducer.
+    Raises UsageError for an output inside the reproducer.
     """
     if output is None:
         home = outside(Path.cwd(), reproducer)

@@ -67,7 +67,7 @@ def profile(
     """Run the launch once under ncu and explain what it counted.
 
     ``output``: where ncu's own report is kept. Raises UsageError for a reproducer that is not trusted,
-    BackendUnavailable without a device, without ncu or without the right to use it, ReplayError where the
+    BackendUnavailable without a device, without ncu or without the right to use it, ReplayError if the
     launch does not run under it.
     """
     if clock_control not in CLOCK_CONTROLS:

@@ -178,7 +178,7 @@ def _set_dead(
 
 
 def _judged(case: Case, measured: MeasuredAsOne) -> VerifyResult:
-    """The result where all that the replaced launches left counts as one.
+    """The result if all that the replaced launches left counts as one.
 
     Where that is a no, what they read again of it may be no result: then they decide it, or it is open.
     """

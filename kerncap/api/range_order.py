@@ -22,7 +22,7 @@ _NO_BARRIER = ", no barrier"  # of an AQL packet that need not wait for those be
 class Facts:
     """What of a launch its range's order does not say."""
 
-    in_graph: bool = False  # its stream is the graph's, where that has no order, and nodes may run at once
+    in_graph: bool = False  # its stream is the graph's, if that has no order, and nodes may run at once
     may_wait: bool = False  # for what another launch writes
     seen_by_host: bool = False  # the host may see what it wrote, and go on
     records_events: bool = False

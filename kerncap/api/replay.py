@@ -82,7 +82,7 @@ class Timing:
 
 @dataclass
 class ReplayResult(WithVerdict):
-    """A verdict and where it was reached; ``judged_by`` names what it was held against.
+    """A verdict and where it was reached; ``judged_by`` names what it was compared with.
 
     ``relocated`` are those of the ``regions`` that could not be placed at their captured addresses.
     """
@@ -218,7 +218,7 @@ def not_run(launch: NotHeld) -> ReplayResult:
 
 
 def check_numbers(timeout_s: float, rtol: float | None, atol: float | None) -> None:
-    """Raises UsageError for a limit (in seconds) or a tolerance that is none, as NaN and infinity are."""
+    """Raises UsageError for a limit (in seconds) or a tolerance that is not a finite number."""
     for name, value in (("--rtol", rtol), ("--atol", atol)):
         if value is not None and not 0 <= value < math.inf:
             raise UsageError(f"{name} {value:g}: expected a number that is not negative")
@@ -229,7 +229,7 @@ def check_numbers(timeout_s: float, rtol: float | None, atol: float | None) -> N
 
 
 def load_candidate(engine: Engine, file: Path | None) -> Verdict | None:
-    """Load a candidate, if there is one; the failed verdict where it can't be run at all."""
+    """Load a candidate, if there is one; the failed verdict if it can't be run at all."""
     try:
         if file is not None:
             load_as_asked(engine, file)
@@ -241,7 +241,7 @@ def load_candidate(engine: Engine, file: Path | None) -> Verdict | None:
 
 
 def write_set(reproducer: Reproducer, engine: Engine, deadline: float | None = None) -> Measured:
-    """The kept write set, or a new one, which is kept where the folder can be written.
+    """The kept write set, or a new one, which is kept if the folder can be written.
 
     ``deadline``: a `time.monotonic` moment, after which a new one raises OutOfTime.
     """
@@ -275,7 +275,7 @@ def without_values(engine: Engine) -> bool:
 
 
 def runs_at_all(engine: Engine, which: str) -> Verdict:
-    """The verdict where there are no values: that, or how the launch ended badly."""
+    """The verdict if there are no values: that, or how the launch ended badly."""
     engine.restore()
     outcome = engine.launch(which)
     if not outcome.ok:
@@ -373,7 +373,7 @@ def _timed(
 
 
 def _cached_times(engine: Engine, measured: Measured, which: str) -> dict[str, Any]:
-    """Warm and cold times; none where the launch can't be timed so."""
+    """Warm and cold times; none if the launch can't be timed so."""
     try:
         ranges, again = dirtied(measured), follows_itself(measured)
         return vars(engine.timings(which, ranges, sorted(measured.written), again)).copy()
@@ -382,7 +382,7 @@ def _cached_times(engine: Engine, measured: Measured, which: str) -> dict[str, A
 
 
 def timing(engine: Engine, measured: Measured, which: str, runs: int | None) -> Timing | None:
-    """Median and spread of ``runs``; without a wish, only where a device makes it cheap."""
+    """Median and spread of ``runs``; without a wish, only if a device makes it cheap."""
     on_device = engine.choice.on_device
     if runs is None:
         runs = _DEVICE_RUNS if on_device else 0

@@ -169,7 +169,7 @@ def _read_results(reproducer: Reproducer, files: Sequence[Path | str], as_text: 
 
 
 def _sanitize(path: Path, reproducer: Reproducer, documents: Results, asked: bool) -> str:
-    """Adds the sanitizer's document where it can be made without executing anything; else says why not."""
+    """Adds the sanitizer's document if it can be made without executing anything; else says why not."""
     if "sanitize" in documents:
         return ""
     if reproducer.manifest.kernel.language != "triton":

@@ -212,7 +212,7 @@ def _handler(viewer: Viewer) -> type[BaseHTTPRequestHandler]:
 
 
 def _span(text: str, size: int) -> tuple[int, int] | None:
-    """(first, one past the last) byte of ``bytes=first-last``, inside of a file; None for anything else."""
+    """(first, one past the last) byte of ``bytes=first-last``, inside a file; None for anything else."""
     unit, _, numbers = text.partition("=")
     first, _, last = numbers.partition("-")
     if unit != "bytes" or not all(

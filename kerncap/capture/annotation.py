@@ -79,10 +79,10 @@ def join(
 ) -> tuple[LaunchRecord, CompleteRecord | None]:
     """One launch out of the shim's records and the hook's (ANNOTATION's ``launch`` and ``complete``).
 
-    ``native_complete`` is None for a launch that never ended, ``after`` where the process died
+    ``native_complete`` is None for a launch that never ended, ``after`` if the process died
     before the hook could write it: code and facts of the compiled kernel are then left out. Files
     that ``source`` and ``code`` name lie in the hook's folder, all others in the shim's. Raises
-    CaptureError where the hook's words do not fit, or a view lies outside the captured memory.
+    CaptureError if the hook's words do not fit, or a view lies outside the captured memory.
     """
     what = f"the Triton hook's words about launch {native.launch}"
     known = payloads.convert(before, AnnotatedLaunch, what)
@@ -134,7 +134,7 @@ class _Places:
         self._bases = [launch.regions[number].base for number in self._order]
 
     def view(self, view: AnnotatedView) -> schema.View:
-        """The view on the region that holds it. Raises CaptureError where none does."""
+        """The view on the region that holds it. Raises CaptureError if none does."""
         first, end = view.extent()
         number = self._region_at(first)
         if first == end:
@@ -158,7 +158,7 @@ class _Places:
     def _storage_of(
         self, view: AnnotatedView, region: schema.Region, first: int, end: int
     ) -> tuple[int, int] | None:
-        """The storage in its region; None where what the framework says of it does not fit."""
+        """The storage in its region; None if what the framework says of it does not fit."""
         if view.storage is None:
             return None
         address, size = view.storage

@@ -35,7 +35,7 @@ class _ImageFacts(Struct, frozen=True):
     origin: str = ""
     mapped_from: str | None = None
     arch: str | None = None
-    file: payloads.CodePath | None = None  # where the shim has stored it already
+    file: payloads.CodePath | None = None  # if the shim has stored it already
 
 
 class _MatchQuestion(Struct, frozen=True):

@@ -53,7 +53,7 @@ class DormantSession:
     def arm(self, selection: Selection) -> int:
         """Make ``selection`` the session's, and give its generation.
 
-        Raises CaptureError where another `kerncap arm` is at work, or the session is over.
+        Raises CaptureError if another `kerncap arm` is at work, or the session is over.
         """
         with self._lock():
             _check_alive(self.folder, self.file.socket)

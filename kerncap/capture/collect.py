@@ -55,7 +55,7 @@ class Collector:
     def finish(self, target: TargetResult | None, wait_for_children: bool = True) -> list[ProcessLog]:
         """Take in the rest after the target's end; gives the processes that are still running.
 
-        Waits up to LINGER_S for children that outlive the target. ``target`` is None where its end
+        Waits up to LINGER_S for children that outlive the target. ``target`` is None if its end
         is not known (a session left behind).
         """
         self._stop.set()
@@ -195,7 +195,7 @@ class Collector:
             self._seal(process, pending, complete, manifest.oracle_of(complete))
 
     def _annotated_by(self, pending: PendingLaunch) -> tuple[ProcessLog, Annotation] | None:
-        """Who said more about a native launch, and what; None where nobody did."""
+        """Who said more about a native launch, and what; None if nobody did."""
         if pending.record.annotation is None:
             return None
         folder, _, token = pending.record.annotation.partition("/")

@@ -24,7 +24,7 @@ def join_ranges(
 ) -> tuple[list[SealedLaunch], list[str]]:
     """Write the ranges of the launches that lie in ``singles`` below ``output``; and what went wrong.
 
-    ``first`` is the position that a range begins with, where it was asked for by numbers. A range that can't
+    ``first`` is the position that a range begins with, if it was asked for by numbers. A range that can't
     be written is kept as reproducers of its launches.
     """
     joined, failed = [], []

@@ -150,7 +150,7 @@ class Hooked:
         return {self._short[name]} if name in self._short else set()
 
     def owner(self, name: str, config: str | None) -> tuple[str, str | None] | None:
-        """Whose a launch is, and the configuration alone; None where the hook has counted it."""
+        """Whose a launch is, and the configuration alone; None if the hook has counted it."""
         told, tab, own = (config or "").partition("\t")
         if tab:
             config = own or None

@@ -1,4 +1,4 @@
-"""What the hook and the shims could not record: they leave an empty file where a record found no room."""
+"""What the hook and the shims could not record: they leave an empty file if a record found no room."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def arguments_of(launch: LaunchRecord, complete: CompleteRecord | None) -> tuple
 def name_functions(arguments: Sequence[schema.Argument], names: Sequence[str]) -> tuple[schema.Argument, ...]:
     """Functions among the arguments get the names that they have in the source module, in order.
 
-    They keep their own where the source lacks one of them: no function must stand for another.
+    They keep their own if the source lacks one of them: no function must stand for another.
     """
     if sum(_count_functions(item.value) for item in arguments) != len(names):
         return tuple(arguments)
@@ -85,7 +85,7 @@ def platform_of(process: ProcessRecord | None) -> schema.Platform:
     return schema.Platform(
         system=f"{system.sysname} {system.release}",
         machine=system.machine,
-        python=process.python if process is not None else "unknown",  # "" of a program that is none
+        python=process.python if process is not None else "unknown",  # "" of a program that is no Python
         packages=packages,
     )
 
@@ -106,7 +106,7 @@ def build_manifest(
     zeros: Sequence[schema.ZeroRange] = (),
     notes: Sequence[str],
 ) -> schema.Manifest:
-    """The manifest; raises CaptureError where the launch's own indices do not fit together."""
+    """The manifest; raises CaptureError if the launch's own indices do not fit together."""
     check_indices(launch)
     kernel = launch.kernel
     created = datetime.datetime.fromtimestamp(launch.time_ns / 1e9, datetime.timezone.utc)

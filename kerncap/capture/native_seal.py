@@ -51,7 +51,7 @@ def with_short_name(launch: LaunchRecord) -> LaunchRecord:
 def with_arguments(
     launch: LaunchRecord, image: Image, declared: Sequence[languages.Parameter]
 ) -> LaunchRecord:
-    """The launch with arguments and views; the layout out of the image where the driver could not give it.
+    """The launch with arguments and views; the layout out of the image if the driver could not give it.
 
     ``declared`` is how the source has them.
     """

@@ -25,7 +25,7 @@ def parse_size(text: str) -> int:
         raise UsageError(f"size {text!r}: expected a number with a unit, such as 512MiB or 8GiB")
     number, unit, binary, byte = match.groups()
     base = 1000 if unit and byte and not binary else 1024
-    size = float(number) * base ** _POWERS[unit.lower()]  # infinite, where the digits are many
+    size = float(number) * base ** _POWERS[unit.lower()]  # infinite, if the digits are many
     if not 1 <= size < 2**48:
         raise UsageError(f"size {text!r}: must be above 0 and below 256 TiB")
     return int(size)

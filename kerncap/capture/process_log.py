@@ -77,7 +77,7 @@ class ProcessLog:
 
     @property
     def rank(self) -> int | None:
-        """Its rank in a distributed program; None where it has none."""
+        """Its rank in a distributed program; None if it has none."""
         return self.process.rank if self.process is not None else None
 
     def complain(self, text: str) -> None:

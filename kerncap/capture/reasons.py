@@ -134,7 +134,7 @@ def _no_rocr() -> str:
 
 
 def _barrier(command: Sequence[str]) -> str | None:
-    """Why the loader would put nothing into this program; None where it does, or nobody can tell."""
+    """Why the loader would put nothing into this program; None if it does, or nobody can tell."""
     path = shutil.which(command[0])
     if path is None:
         return None

@@ -97,7 +97,7 @@ class Sealer:
     ) -> SealedLaunch:
         """Write the reproducer, rename it into place, drop the session's raw bytes of it.
 
-        ``annotated_by`` is the hook's side of the process where ``launch`` is joined of both: code and
+        ``annotated_by`` is the hook's side of the process if ``launch`` is joined of both: code and
         source lie there, the memory with ``process``. Raises CaptureError with one clear line; nothing
         half-written is left behind then.
         """

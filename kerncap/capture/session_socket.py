@@ -188,7 +188,7 @@ def _closing(connection: socket.socket) -> Callable[[Future[None]], None]:
 
 
 def _whole_object(connection: socket.socket, data: bytes) -> Any:
-    """The JSON document that begins with ``data``; ValueError if what comes is none."""
+    """The JSON document that begins with ``data``; ValueError for anything else."""
     text = bytearray(data)
     while True:
         # An object ends with a brace; to try at every one in a name costs little.
@@ -220,6 +220,6 @@ def remove_abandoned_socket(session: Path) -> None:
 
 
 def _short_temporary_folder() -> str:
-    """The usual temporary folder, or /tmp where that one is too deep for a socket."""
+    """The usual temporary folder, or /tmp if that one is too deep for a socket."""
     usual = tempfile.gettempdir()
     return usual if len(os.fsencode(usual)) <= MAX_PATH - 48 else "/tmp"

@@ -55,7 +55,7 @@ COMMANDS = {
 # What people may look for under a name that no command has.
 ELSEWHERE = {"optimise-task": "report --task", "optimize-task": "report --task", "import": "from-recording"}
 CONFIGURED = ("capture", "list", "tune", "minimize", "diff")  # have defaults in `kerncap.cli.settings`
-# `color`: click would drop what looks like a colour, where `streams` shows it as what it is.
+# `color`: click would drop what looks like a colour, if `streams` shows it as what it is.
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # before click 8.2 no error
 COMPLETE = "_KERNCAP_COMPLETE"
 WORDS = "kerncap.words"  # of a context's meta: the command's name and all that follows it

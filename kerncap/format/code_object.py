@@ -125,7 +125,7 @@ class CodeObject:
         return self._objects(DYNSYM)[:MAX_VARIABLES]
 
     def static_variables(self) -> list[Symbol]:
-        """Those with no name outside (``static __device__``); none where the symbol table was stripped.
+        """Those with no name outside (``static __device__``); none if the symbol table was stripped.
 
         Their ``value`` is the address in the file, to which the loader adds the same number for all.
         """

@@ -15,7 +15,7 @@ from kerncap.errors import FormatError
 from kerncap.format.position import Step, byte_offset, path_of
 from kerncap.format.stored import format_error
 
-# msgspec 0.22 crashes where two threads decode a type for the first time at once.
+# msgspec 0.22 crashes if two threads decode a type for the first time at once.
 _decoding = threading.Lock()
 
 

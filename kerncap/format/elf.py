@@ -81,7 +81,7 @@ class Note(Struct, frozen=True, gc=False):
 
 
 class Elf:
-    """A little-endian ELF64 file in memory. Raises ElfProblem for what is none, or leads out of the bytes."""
+    """A little-endian ELF64 file in memory. Raises ElfProblem for anything else, or offsets outside it."""
 
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = memoryview(data).cast("B")
@@ -203,6 +203,6 @@ def _less(left: int, name: str) -> int:
 
 
 def text_at(strings: bytes, offset: int, limit: int = MAX_TEXT) -> str:
-    """The NUL-terminated text at ``offset`` of a string table; empty where that is outside."""
+    """The NUL-terminated text at ``offset`` of a string table; empty if that is outside."""
     end = strings.find(b"\0", offset, offset + limit)
     return strings[offset : end if end >= 0 else offset + limit].decode("utf-8", "replace")

@@ -22,7 +22,7 @@ _UNFINISHED_S = 60.0  # after which a file that is being written is one that nob
 
 
 def open_root(path: Path) -> int:
-    """A descriptor of a reproducer's folder. Raises UsageError where there is no folder that can be read."""
+    """A descriptor of a reproducer's folder. Raises UsageError if there is no folder that can be read."""
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:

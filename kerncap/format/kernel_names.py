@@ -1,6 +1,6 @@
 """A kernel's name taken apart: what to look for in a source file.
 
-The demangled name serves where there is one; the mangled name's nested part where there is not.
+The demangled name serves if there is one; the mangled name's nested part if there is not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OPEN, _CLOSE = "<([{", ">)]}"
 
 @dataclass(frozen=True)
 class KernelName:
-    """``scopes`` are its namespaces, outermost first; ``parameters`` is None where the name doesn't say.
+    """``scopes`` are its namespaces, outermost first; ``parameters`` is None if the name doesn't say.
 
     ``readable`` is the whole name as its language writes it, if that is not how C++ does.
     """

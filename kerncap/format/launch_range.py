@@ -53,7 +53,7 @@ class LaunchOfRange(Reproducer):
         self.checks_path = checks_of_launch(number)
 
     def share_memory(self, index: MemoryIndex, chunks: ChunkReader) -> None:
-        """Take the range's memory. Raises FormatError where the manifest says otherwise of it."""
+        """Take the range's memory. Raises FormatError if the manifest says otherwise of it."""
         self._index = index
         self._chunks = chunks
         where = self.path / manifest_of_launch(self.number)

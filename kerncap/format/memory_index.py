@@ -60,7 +60,7 @@ F = TypeVar("F", _IndexFile, _RangeIndexFile)
 
 
 class MemoryIndex:
-    """Chunk table and, per region, which chunks are stored: ``pre`` whole, ``post`` where it changed."""
+    """Chunk table and, per region, which chunks are stored: ``pre`` whole, ``post`` if it changed."""
 
     def __init__(self, chunk_bytes: int, table: Table, pre: Table, post: Table) -> None:
         self.chunk_bytes = chunk_bytes
@@ -111,7 +111,7 @@ class MemoryIndex:
         return found["chunk"].astype(np.int64), found["row"].astype(np.int64)
 
     def rows(self, state: State, region: int, first: int, last: int) -> Numbers:
-        """The row of each chunk from ``first`` up to ``last`` (exclusive); 0 where it is zero."""
+        """The row of each chunk from ``first`` up to ``last`` (exclusive); 0 if it is zero."""
         rows = np.zeros(last - first, dtype=np.int64)
         for layer in ("pre", "post") if state == "post" else ("pre",):
             chunks, listed = self.stored(layer, region)

@@ -49,7 +49,7 @@ def pieces_of(source: Source, offset: int, size: int, step: int) -> Iterator[Pie
 class StripedFiles:
     """Bytes that lie in several files in turn: byte o is in file ``o // unit % n``. One file is all of them.
 
-    The descriptors stay the caller's. ``stripe_bytes`` is needed where there are several.
+    The descriptors stay the caller's. ``stripe_bytes`` is needed if there are several.
     """
 
     def __init__(self, descriptors: Sequence[int], stripe_bytes: int | None = None) -> None:
@@ -59,7 +59,7 @@ class StripedFiles:
         self._unit = stripe_bytes if stripe_bytes and len(descriptors) > 1 else None
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly these bytes; KerncapError where a file ends before them."""
+        """Exactly these bytes; KerncapError if a file ends before them."""
         data = bytearray(size)
         self.read_into(offset, memoryview(data))
         return bytes(data)

@@ -24,7 +24,7 @@ _GRACE_S = ((signal.SIGINT, 5.0), (signal.SIGTERM, 2.0))  # kerncap ends its wor
 
 @dataclass(frozen=True)
 class Ran:
-    """How it ended; ``status`` is None where the time was up. ``lines`` are the last of stderr."""
+    """How it ended; ``status`` is None if the time was up. ``lines`` are the last of stderr."""
 
     status: int | None
     stdout: str

@@ -46,7 +46,7 @@ def _histogram(one: Any) -> list[str]:
 
 
 def heat_lines(heat: Any) -> list[str]:
-    """The map: a cell is ``.`` where nothing differs, a digit for the tenths that do, ``#`` for all."""
+    """The map: a cell is ``.`` if nothing differs, a digit for the tenths that do, ``#`` for all."""
     if heat is None:
         return []
     if heat.different == heat.elements and not any(map(any, heat.special)):

@@ -75,7 +75,7 @@ def _kernel(listed: Listed, result: CaptureResult) -> dict[str, Any]:
 
 
 def _gain(base: str, gain: Gain | None) -> dict[str, float | None]:
-    """At most: twice as fast, and gone (null where it is the whole)."""
+    """At most: twice as fast, and gone (null if it is the whole)."""
     return {
         f"share_of_{base}": gain.share if gain is not None else None,
         f"speedup_if_twice_as_fast_{base}": gain.twice if gain is not None else None,

@@ -68,7 +68,7 @@ def _ladder(kernel: KernelSummary) -> list[str]:
 
 
 def _fitted(name: str) -> str:
-    """On one line, the middle left out where it is too long: both ends say the most."""
+    """On one line, the middle left out if it is too long: both ends say the most."""
     plain = log.one_line(name, 1 << 20)
     if len(plain) <= MAX_WIDTH:
         return plain

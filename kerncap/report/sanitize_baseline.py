@@ -142,7 +142,7 @@ def _result(entry: object) -> KnownResult | None:
 
 
 def _at(value: object, *path: str | int) -> Any:
-    """What lies at the end of a path; None where a step of it is missing."""
+    """What lies at the end of a path; None if a step of it is missing."""
     for step in path:
         if isinstance(value, dict) and isinstance(step, str):
             value = value.get(step)

@@ -1,7 +1,7 @@
 """What tells the cause of a finding from others, in this run and in those before and after it.
 
 A check, a kernel, how memory is accessed, the tensor, and the text of the line: lines that are inserted above
-it, another tile and another grid change none of these. An expression is in it only where no text is known.
+it, another tile and another grid change none of these. An expression is in it only if no text is known.
 """
 
 from __future__ import annotations

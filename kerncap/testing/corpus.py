@@ -1,6 +1,6 @@
 """``pytest --kerncap DIR``: each reproducer below DIR, a folder or a packed .zip, is a test.
 
-A test replays the captured launch and judges it as ``kerncap verify`` does; where a candidate lies beside the
+A test replays the captured launch and judges it as ``kerncap verify`` does; if a candidate lies beside the
 reproducer (``NAME-1a2b3c4d.candidate.py``), or ``--kerncap-candidate KERNEL=FILE`` names one, another test
 judges that. What is missing on this machine skips a test, with its name. So does an undecided verdict, with
 its reason, unless ``--kerncap-strict`` makes it a failure.

@@ -108,7 +108,7 @@ def run_tool(
 ) -> subprocess.CompletedProcess[str]:
     """A compiler to its end, working in ``folder``, without any rights that it does not need if ``confined``.
 
-    Raises BuildError where it has no end.
+    Raises BuildError if it has no end.
     """
     environment = {**os.environ, **(environment or {}), "TMPDIR": str(folder)}
     if confined is not None:

@@ -14,7 +14,7 @@ _TIMEOUT_S = 120.0
 
 
 def sass(image: Path, python: str | None = None) -> str | None:
-    """SASS of a cubin; None where there is no disassembler, or it does not take the image.
+    """SASS of a cubin; None if there is no disassembler, or it does not take the image.
 
     ``python``: whose site-packages may hold one (Triton brings one along).
     """

@@ -116,7 +116,7 @@ class HipCompiler(Compiler):
         return path
 
     def _input(self) -> str:
-        """The unit's original path; a file that includes it where the driver would not find it."""
+        """The unit's original path; a file that includes it if the driver would not find it."""
         original = next((path for path, stored in self.places.items() if stored == self.staged.unit), None)
         if original is None:
             return str(self.folder / self.staged.unit)

@@ -30,7 +30,7 @@ class Agreement:
 
 
 def agreement(report: LimitReport) -> list[Agreement]:
-    """What can be compared: memory, and the tensor cores where one kind of product is computed.
+    """What can be compared: memory, and the tensor cores if one kind of product is computed.
 
     Empty without ncu's numbers, without ceilings or without a time.
     """

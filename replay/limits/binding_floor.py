@@ -38,8 +38,8 @@ class Times:
 class Bound:
     """One resource: what the launch needs of it, and what the device has.
 
-    ``amount`` in bytes or operations; ``measured`` and ``peak`` per second, None where not known.
-    ``warm_floor_ms`` and ``cold_floor_ms`` are the shortest times that it allows; None where it does not
+    ``amount`` in bytes or operations; ``measured`` and ``peak`` per second, None if not known.
+    ``warm_floor_ms`` and ``cold_floor_ms`` are the shortest times that it allows; None if it does not
     bind then (data that fits in the cache need not come from memory when the cache is warm).
     """
 
@@ -70,7 +70,7 @@ class Bound:
 class LimitReport:
     """How far a launch is from what its device can do.
 
-    ``work`` is what the bounds are made of (with ``counters``, ncu's numbers where it has them);
+    ``work`` is what the bounds are made of (with ``counters``, ncu's numbers if it has them);
     ``counted`` what was counted from TTIR or the closure.
     """
 
@@ -89,7 +89,7 @@ class LimitReport:
 
     @property
     def binding(self) -> Bound | None:
-        """The ceiling with the longest floor; None where nothing was measured or counted."""
+        """The ceiling with the longest floor; None if nothing was measured or counted."""
         state = self._state
         found = [one for one in self.bounds if one.floor_ms(state)]
         return max(found, key=lambda one: one.floor_ms(state) or 0.0, default=None)
@@ -132,7 +132,7 @@ class LimitReport:
 
     @property
     def achieved(self) -> float | None:
-        """The share of the binding ceiling, at most 1; None where a share says nothing.
+        """The share of the binding ceiling, at most 1; None if a share says nothing.
 
         Of memory's bandwidth it is the least that it can be, if what is written last may be in the cache.
         """

@@ -121,9 +121,9 @@ def named(name: str) -> Ceilings:
 
 
 def of_device(python: str, ordinal: int, again: bool = False) -> Ceilings:
-    """Of CUDA device ``ordinal``: the kept ceilings, or (with ``again``, or where there are none) measured.
+    """Of CUDA device ``ordinal``: the kept ceilings, or (with ``again``, or if there are none) measured.
 
-    ``python`` needs numpy. Raises BackendUnavailable where the device can't be measured.
+    ``python`` needs numpy. Raises BackendUnavailable if the device can't be measured.
     """
     device: Device = _ask(python, "device", ordinal, Device)
     path = _file(device)

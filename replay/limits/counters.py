@@ -20,7 +20,7 @@ DRAM_SHARES = (
     "dram__throughput.avg.pct_of_peak_sustained_elapsed",
     "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
 )
-# Shares of peaks as ncu gives them, which the report's own can be held against.
+# Shares of peaks as ncu gives them, to compare the report's own with.
 SHARES = (
     *DRAM_SHARES,
     "sm__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -32,7 +32,7 @@ SHARES = (
 
 
 def counted_by_ncu(row: KernelRow, counted: Work) -> Work | None:
-    """Bytes of memory and cache and operations by ncu's counters; None where it has not counted bytes.
+    """Bytes of memory and cache and operations by ncu's counters; None if it has not counted bytes.
 
     What ncu was not asked for or does not have (tensor operations, exponentials) stays as it was counted. Of
     memory it is not less than what has to be moved: under ncu the launch begins with an empty cache, and what

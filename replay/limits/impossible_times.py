@@ -35,7 +35,7 @@ class Floor:
     measured: Ceilings | None = None
 
     def problem(self, ms: float) -> str:
-        """What no launch that took ``ms`` can have done; nothing if it can, or if no ceilings can be had."""
+        """What no launch that took ``ms`` can have done; nothing if it can, or without ceilings."""
         if self.changed_bytes <= _ALWAYS_POSSIBLE * ms / 1e3 and ms >= _SHORTEST_MS:
             return ""
         try:
@@ -49,7 +49,7 @@ class Floor:
 
 
 def of_launch(engine: Engine, measured: Measured) -> Floor | None:
-    """None where no device's clock times it. Changes memory."""
+    """None if no device's clock times it. Changes memory."""
     if engine.choice.memory != "cuda":
         return None
     engine.restore()

@@ -24,7 +24,7 @@ _LAUNCH_S = 240.0
 _NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 # What the explanation and the counts read. Names that a chip does not have are left out by ncu's sections;
-# where a list is refused as a whole, the next one is tried.
+# if a list is refused as a whole, the next one is tried.
 SECTIONS = (
     *("SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables"),
     *("SchedulerStats", "WarpStateStats", "LaunchStats", "Occupancy", "InstructionStats"),
@@ -55,7 +55,7 @@ COUNTER_REQUESTS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 
 @dataclass(frozen=True)
 class Profiled:
-    """One profiled launch; ``report`` is ncu's own file, where it was kept."""
+    """One profiled launch; ``report`` is ncu's own file, if it was kept."""
 
     row: KernelRow
     version: str
@@ -93,7 +93,7 @@ def profile(
     """Profile the launch once. ``source``: a candidate in place of the kernel's own file.
 
     ``clock_control``: ``base`` lets ncu hold the clocks at their base, ``none`` leaves them as they are in
-    every other run. Raises BackendUnavailable without ncu or without the right to use it, ReplayError where
+    every other run. Raises BackendUnavailable without ncu or without the right to use it, ReplayError if
     the launch does not run under it.
     """
     ncu = find()

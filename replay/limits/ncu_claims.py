@@ -55,7 +55,7 @@ _LIMITERS: Mapping[str, str] = {
 
 # Where a unit is busy all the time, warps wait for it: more of them, or sooner, would wait as well.
 _WAITING = ("occupancy", "schedulers", "stalls")
-# Units by their name in a metric, where that says little.
+# Units by their name in a metric, if that says little.
 _UNITS: Mapping[str, str] = {
     "adu": "address divergence (adu)",
     "alu": "integers and logic (alu)",

@@ -50,7 +50,7 @@ def own_file(job: Job, choice: Choice) -> Path:
 def output(tool: str, command: Sequence[str], folder: Path, limit_s: float) -> str:
     """Both streams of a child, which may fail: what it printed says why.
 
-    Raises BackendUnavailable where it does not start, ReplayError where it does not end in time.
+    Raises BackendUnavailable if it does not start, ReplayError if it does not end in time.
     """
     left_out = ("TRITON_INTERPRET", "KERNCAP_SESSION")
     environment = {key: value for key, value in os.environ.items() if key not in left_out}
@@ -73,7 +73,7 @@ def output(tool: str, command: Sequence[str], folder: Path, limit_s: float) -> s
 
 
 def problem(job: Job, tool: str) -> str:
-    """Why the launch failed under ``tool``, as the worker answered; empty where it says nothing."""
+    """Why the launch failed under ``tool``, as the worker answered; empty if it says nothing."""
     hello, answers = _answers(job)
     if hello is not None and hello.refused is not None:
         return f"the replay worker did not start under {tool}: {hello.refused}"

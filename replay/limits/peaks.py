@@ -24,12 +24,12 @@ _PER_CLOCK: dict[str, dict[str, int]] = {
 
 
 def dram_bytes_per_s(device: Ceilings) -> float | None:
-    """Two transfers per memory clock over the whole bus; None where the driver does not tell them."""
+    """Two transfers per memory clock over the whole bus; None if the driver does not tell them."""
     found = 2.0 * device.memory_clock_khz * 1e3 * device.memory_bus_bits / 8
     return found or None
 
 
 def operations_per_s(device: Ceilings, kind: str) -> float | None:
-    """Of a unit ("fp32", "tensor_bf16"), at the highest clock; None where it is not known here."""
+    """Of a unit ("fp32", "tensor_bf16"), at the highest clock; None if it is not known here."""
     per_clock = _PER_CLOCK.get(device.arch, {}).get(kind)
     return None if per_clock is None else per_clock * device.sm_count * device.clock_khz * 1e3

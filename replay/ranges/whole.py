@@ -94,9 +94,9 @@ def copy_data(source: int, target: int, size: int) -> None:
 def choose_for_all(
     manifests: Sequence[Manifest], engine: str, device: str, python: str | None, target_python: str | None
 ) -> Choice:
-    """One engine for all launches: each by its image where all have one, else by their sources.
+    """One engine for all launches: each by its image if all have one, else by their sources.
 
-    Raises BackendUnavailable where no engine takes them all, naming two launches.
+    Raises BackendUnavailable if no engine takes them all, naming two launches.
     """
     if engine in ("auto", "binary") and all(map(_has_image, manifests)):
         try:

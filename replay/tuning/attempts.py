@@ -50,7 +50,7 @@ class Attempts:
         self._names = itertools.count()
 
     def ready(self, digest: str, given: Point, listed: bool) -> Trial | Ready:
-        """Compile, load and verify a configuration; a trial where that is its end."""
+        """Compile, load and verify a configuration; a trial if that is its end."""
         launch, builds = self._launches[digest], self._builds
         name = CANDIDATE if launch.is_native else f"trial {next(self._names)}"
         try:

@@ -25,9 +25,9 @@ from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch
 class Bench:
     """Runs trials of several reproducers, which are trusted by whoever made it; a context manager.
 
-    One thread asks for trials; another may announce what comes. ``choice``: the engine's, where it is known;
+    One thread asks for trials; another may announce what comes. ``choice``: the engine's, if it is known;
     ``ahead``: configurations of the application's own list, compiled from the start;
-    ``pool``: what its workers are forks of, where that was begun already; it is closed here.
+    ``pool``: what its workers are forks of, if that was begun already; it is closed here.
     """
 
     def __init__(

@@ -101,7 +101,7 @@ class Builds:
         return self._pruners[digest].refuse(config.arguments, config.options, listed)
 
     def compiled(self, digest: str, config: Config) -> Built:
-        """How the compilation of a configuration ended, where other processes compile it."""
+        """How the compilation of a configuration ended, if other processes compile it."""
         return Built() if self._pool is None else self._pool.submit(digest, config).result()
 
     def over_budget(self, compiled: Compiled) -> str | None:

@@ -67,7 +67,7 @@ class Checker:
         return None
 
     def _outside(self, wanted: list[Wanted], oracle: str) -> str:
-        """What is wrong with these views; statistics are had only where anything is outside."""
+        """What is wrong with these views; statistics are had only if anything is outside."""
         engine = self.engine
         if engine.within(wanted, oracle):
             return ""
@@ -77,7 +77,7 @@ class Checker:
         return ""
 
     def _beside_views(self, region: int, oracle: str) -> str:
-        """What differs in a region where no view is. Changes memory that was compared already."""
+        """What differs in a region if no view is. Changes memory that was compared already."""
         engine, bare = self.engine, self._bare[region]
         if not bare.any():
             return ""
@@ -115,7 +115,7 @@ class Checker:
         ]
 
     def _oracle(self) -> str:
-        """The state that results are held against: on the device, where there is room. Changes memory."""
+        """The state that results are compared with: on the device, if there is room. Changes memory."""
         if not self._keeps:
             return "post"
         if self._kept_in != self.engine.generation:

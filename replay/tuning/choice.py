@@ -22,7 +22,7 @@ _MAX_KEY = 4
 
 @dataclass(frozen=True)
 class Best:
-    """The fastest configuration of a launch; ``speedup`` over the captured one, paired, where re-measured."""
+    """The fastest configuration of a launch; ``speedup`` over the captured one, paired, if re-measured."""
 
     digest: str
     point: Point
@@ -98,7 +98,7 @@ def _times(
 ) -> tuple[
     dict[str, dict[str, float]], dict[tuple[str, str], Ratio], dict[str, float], list[tuple[str, Point, str]]
 ]:
-    """Times by point and digest: where finalists were re-measured, theirs and no others."""
+    """Times by point and digest: if finalists were re-measured, theirs and no others."""
     times: dict[str, dict[str, float]] = {}
     finals: dict[str, dict[str, float]] = {}
     speedups: dict[tuple[str, str], Ratio] = {}
@@ -166,7 +166,7 @@ def key_of(
 ) -> tuple[list[str], str]:
     """The fewest arguments that differ wherever another configuration is taken; and what is wrong, if so.
 
-    The author's own key is kept where it serves.
+    The author's own key is kept if it serves.
     """
     digests = list(by_digest)
 

@@ -35,7 +35,7 @@ _MOST_PROCESSES = 32
 
 @dataclass(frozen=True)
 class Built:
-    """How a compilation ended. ``error`` is empty where it went well; ``lost``: it was never tried."""
+    """How a compilation ended. ``error`` is empty if it went well; ``lost``: it was never tried."""
 
     error: str = ""
     detail: str = ""
@@ -47,8 +47,8 @@ class Built:
 class CompilePool:
     """Compiles configurations of several reproducers; a context manager.
 
-    ``capability`` is asked of CUDA device ``device`` where it isn't given. `target` waits for the start.
-    ``nursery``: what forks the process that compiles, where it fits.
+    ``capability`` is asked of CUDA device ``device`` if it isn't given. `target` waits for the start.
+    ``nursery``: what forks the process that compiles, if it fits.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ def parse_constraint(text: str, known: Sequence[str], forbids: bool = False) -> 
 
 @dataclass(frozen=True)
 class Legal:
-    """The legal configurations: all of them, or None where they are too many to enumerate.
+    """The legal configurations: all of them, or None if they are too many to enumerate.
 
     ``size`` is their number, or (``exact`` is False) that of all combinations, constraints left aside.
     """

@@ -110,7 +110,7 @@ def _same(a: Any, b: Any) -> bool:
 def parse(text: str) -> ast.expr:
     """The tree of one expression.
 
-    Raises Unknown for what is none, or is too long.
+    Raises Unknown for anything else, and for one that is too long.
     """
     if len(text) > MAX_LENGTH:
         raise Unknown(f"{len(text):,} characters are more than {MAX_LENGTH:,}")

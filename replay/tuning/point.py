@@ -16,7 +16,7 @@ Kind = Literal["argument", "option", "define", "template"]
 class Parameter:
     """One thing that may be changed; ``values`` in the order in which they are tried, the captured first.
 
-    ``captured`` is None where the launches of a set differ in it. ``given``: the user named its values.
+    ``captured`` is None if the launches of a set differ in it. ``given``: the user named its values.
     """
 
     name: str

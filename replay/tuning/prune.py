@@ -137,7 +137,7 @@ def over_budget(compiled: Compiled, budget: Budget) -> str | None:
 
 
 def shared_limit(arch: str | None) -> int | None:
-    """Bytes of shared memory that one block may use on ``sm_90``; None where it is not known."""
+    """Bytes of shared memory that one block may use on ``sm_90``; None if it is not known."""
     if arch is None or not arch.startswith("sm_"):
         return None
     digits = arch.removeprefix("sm_").rstrip("af")

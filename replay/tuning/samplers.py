@@ -23,7 +23,7 @@ class Sampler(Protocol):
     name: str
 
     def ask(self) -> Point | None:
-        """The next point; None where nothing is left."""
+        """The next point; None if nothing is left."""
 
     def tell(self, given: Point, cost: float | None) -> None:
         """What a proposed point, or one that was tried before, came to."""
@@ -156,7 +156,7 @@ def _label(value: Any) -> str:
 
 
 def _captured(parameters: Sequence[Parameter]) -> list[Point]:
-    """The captured configuration, where it is one."""
+    """The captured configuration, if it is one."""
     found = {p.name: p.captured for p in parameters}
     if any(p.captured is None or p.captured not in p.values for p in parameters):
         return []

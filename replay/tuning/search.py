@@ -93,7 +93,7 @@ class Search:
                 if given is None:
                     exhausted = True
                     break
-                # The best is a mapping that goes on changing: what waits is held against what is known then.
+                # The best is a mapping that goes on changing: what waits is compared with what is known then.
                 self._executor.submit(Job(given, points.key(given) in self._listed, self._best))
                 waiting += 1
             if waiting == 0:
@@ -136,7 +136,7 @@ class Search:
         return found
 
     def _single_changes(self) -> list[tuple[Point, tuple[str, Scalar]]]:
-        """The captured configuration with one value changed, where the author listed none: a value that is
+        """The captured configuration with one value changed, if the author listed none: a value that is
         wrong alone (another head dimension, another flag) is not worth trying with others."""
         space = self._space
         captured = {p.name: p.captured for p in space.parameters}
@@ -152,7 +152,7 @@ class Search:
         ]
 
     def _next(self) -> Point | None:
-        """The next point to try; None where nothing is left."""
+        """The next point to try; None if nothing is left."""
         while self._probes:
             given, _ = self._probes.popleft()
             if points.key(given) not in self._asked:
@@ -237,7 +237,7 @@ class Search:
             self._progress(trials)
 
     def _cost(self, by_digest: Mapping[str, Trial]) -> float | None:
-        """The geometric mean of times by the captured kernel's; None where a launch has no right result."""
+        """The geometric mean of times by the captured kernel's; None if a launch has no right result."""
         logs = []
         for digest in self._digests:
             trial = by_digest.get(digest)

@@ -107,7 +107,7 @@ class LaunchSpace:
         return found
 
     def _listed_grid(self, given: Point) -> tuple[int, int, int] | None:
-        """What the callable gave at capture, where these are values of the list."""
+        """What the callable gave at capture, if these are values of the list."""
         values = {name: given.get(name, self.arguments.get(name)) for name in self._list_names}
         return self._listed_grids.get(repr(sorted(values.items())))
 
@@ -230,7 +230,7 @@ def build(spaces: Sequence[LaunchSpace], wishes: Wishes, compiled: bool) -> Spac
         pinned[name] = reason
     known = _known_names(spaces, parameters, pinned)
     _apply(parameters, pinned, wishes, known, spaces)
-    # The list's own configurations are tried all the same where the capture knows their grids.
+    # The list's own configurations are tried all the same if the capture knows their grids.
     kept = set(held) if all(each.has_listed_grids() for each in spaces) else set()
     kept = {name for name in kept - set(parameters) if "pre_hook" not in held[name]}
     listed_points = _listed(spaces, parameters, kept)
@@ -330,7 +330,7 @@ def _argument(
 
 
 def _first(value: Scalar, values: Sequence[Scalar]) -> tuple[Scalar, ...]:
-    """The captured value first, where it is one of them; then those nearest to it."""
+    """The captured value first, if it is one of them; then those nearest to it."""
     if type(value) is not int or not all(type(v) is int for v in values):
         return tuple(dict.fromkeys([*[v for v in values if v == value], *values]))
     near = value.bit_length()

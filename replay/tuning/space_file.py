@@ -29,7 +29,7 @@ LISTED = "listed"  # in place of a file: the list's configurations alone
 
 @dataclass(frozen=True)
 class SpaceFile:
-    """``parameters`` are the values by name, one value where it is pinned."""
+    """``parameters`` are the values by name, one value if it is pinned."""
 
     parameters: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ def _values(item: Any, where: str) -> tuple[Scalar, ...]:
 
 
 def powers_of_two(low: int, high: int, where: str) -> tuple[int, ...]:
-    """Those between, ends included. Raises UsageError where there are none."""
+    """Those between, ends included. Raises UsageError if there are none."""
     found = tuple(1 << n for n in range(63) if low <= 1 << n <= high)
     if not found:
         raise UsageError(f"{where}: no power of two is between {low} and {high}")

@@ -25,7 +25,7 @@ _REDUCTIONS = frozenset(("sum", "max", "min", "argmax", "argmin", "xor_sum"))
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile's shape and the pointer parameter that it was loaded through; ``in_loop``: inside of a loop."""
+    """A tile's shape and the pointer parameter that it was loaded through; ``in_loop``: inside a loop."""
 
     shape: Shape
     root: str | None = None
@@ -56,7 +56,7 @@ class Tiles:
 
 
 def entry_of(text: str, name: str) -> ast.FunctionDef | None:
-    """The function ``name`` of a module; None where it can't be read."""
+    """The function ``name`` of a module; None if it can't be read."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

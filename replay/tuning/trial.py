@@ -51,7 +51,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Final:
-    """A finalist: paired times of it and of the original, round by round; ``problem``: why it is none."""
+    """A finalist: its times and the original's, in pairs; ``problem``: why it has no times."""
 
     point: Point
     digest: str

@@ -45,7 +45,7 @@ def decorator(points: Sequence[Point], key: Sequence[str], indent: str = "", tri
 
 
 def triton_patch(reproducer: Reproducer, points: Sequence[Point], key: Sequence[str]) -> Patch:
-    """The application's file with these configurations; its own decorator is changed where it has one."""
+    """The application's file with these configurations; its own decorator is changed if it has one."""
     manifest = reproducer.manifest
     source = manifest.source
     if source is None:

@@ -15,7 +15,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-_KERNCAP = Path(__file__).parents[2]  # the package where it is installed, the checkout's folder in a checkout
+_KERNCAP = Path(__file__).parents[2]  # the package if it is installed, the checkout's folder in a checkout
 REQUIREMENT = "cuda-bindings>=12.8,<14"
 _DRIVERS = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia/version"), Path("/dev/dxg"))
 

@@ -223,7 +223,7 @@ class Opened:
     triton: str = ""
     driver: str = ""
     unconfined: list[str] = field(default_factory=list)  # what the system lacks for `confine.py`
-    bulk: Literal["device", "host"] = "host"  # where bytes of native launches are compared
+    bulk: Literal["device", "host"] = "host"  # if bytes of native launches are compared
 
 
 @dataclass
@@ -288,7 +288,7 @@ class Replays:
 
 @dataclass(frozen=True)
 class Timings:
-    """Medians with the data in the cache and with an emptied one; None where they can't be had."""
+    """Medians with the data in the cache and with an emptied one; None if they can't be measured."""
 
     warm_ms: float | None
     cold_ms: float | None

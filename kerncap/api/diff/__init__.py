@@ -1,4 +1,4 @@
-"""`diff`: two reproducers, or two results of one command, held against each other.
+"""`diff`: compares two reproducers, or two results of one command.
 
 Nothing in a reproducer is executed, and nothing is read beyond a limit. Packed reproducers are unpacked into
 a temporary folder, with all that `unpack` refuses.
@@ -94,7 +94,7 @@ def diff_reproducers(
 
 
 def stage_rows(a: Path | str, b: Path | str, stage: str) -> list[tuple[str, str, str]] | None:
-    """Two texts of a stage side by side; see `code_diff.side_by_side`. None where not both have one."""
+    """Two texts of a stage side by side; see `code_diff.side_by_side`. None if not both have one."""
     with opened(a) as first, opened(b) as second:
         texts = stage_texts(first, second, stage)
     return None if texts is None else side_by_side(stage, *texts)

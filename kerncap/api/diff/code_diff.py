@@ -1,7 +1,7 @@
 """What the kernel was compiled to, stage by stage, and its source.
 
 Texts are compared once what differs of itself (locations, metadata, numbering) is taken out. Machine code is
-read by a vendor's disassembler where there is one: a program that parses, and runs nothing.
+read by a vendor's disassembler if there is one: a program that parses, and runs nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def code(
 ) -> tuple[list[CodeDiff], list[str]]:
     """Every stage that either has, in the order of compilation; then what could not be examined.
 
-    Images that differ are disassembled where both reproducers are trusted here, or their stage is ``asked``.
+    Images that differ are disassembled if both reproducers are trusted here, or their stage is ``asked``.
     """
     files = [{one.stage: one.file for one in side.manifest.code} for side in (a, b)]
     order = [*TEXTS, *MACHINE.values(), "fatbin"]
@@ -64,7 +64,7 @@ def code(
 
 
 def _unneeded(stage: str, files: list[dict[str, StoredFile]]) -> bool:
-    """A fatbin is only the wrapping where the image out of it is there too."""
+    """A fatbin is only the wrapping if the image out of it is there too."""
     return stage == "fatbin" and all("cubin" in side for side in files)
 
 
@@ -89,7 +89,7 @@ def side_by_side(stage: str, a: str, b: str, context: int = 3) -> list[tuple[str
 
 
 def stage_texts(a: Reproducer, b: Reproducer, stage: str) -> tuple[str, str] | None:
-    """Both texts of a stage, or None where not both have one (or no disassembler reads them)."""
+    """Both texts of a stage, or None if not both have one (or no disassembler reads them)."""
     texts = []
     for side in (a, b):
         files = {one.stage: one.file for one in side.manifest.code}
@@ -148,7 +148,7 @@ def _disassembled(stage: str, data: bytes) -> str | None:
 
 
 def isa(image: Path) -> str | None:
-    """The assembly of an AMDGPU code object; None where no llvm-objdump takes it."""
+    """The assembly of an AMDGPU code object; None if no llvm-objdump takes it."""
     for tool in _objdumps():
         try:
             command = [tool, "--disassemble", "--no-show-raw-insn", str(image.absolute())]

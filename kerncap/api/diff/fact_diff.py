@@ -31,7 +31,7 @@ def launch(a: Manifest, b: Manifest) -> list[Change]:
 
 
 def environment(a: Manifest, b: Manifest) -> list[Change]:
-    """Versions, hosts, drivers: what explains a difference and is none itself."""
+    """Versions, hosts, drivers: what explains a difference, and does not count as one."""
     return _changes(_environment(a), _environment(b))
 
 
@@ -241,7 +241,7 @@ def _list(numbers: tuple[int, ...]) -> str:
 def _alike_parameters(a: Manifest, b: Manifest, pointers: Pointers) -> set[int]:
     """Numbers of the parameters whose bytes are equal once pointers are.
 
-    {-1} where there is no layout to tell parameters apart and the whole buffers differ.
+    {-1} if there is no layout to tell parameters apart and the whole buffers differ.
     """
     if a.launch.parameters is None or b.launch.parameters is None:
         return set()

@@ -93,7 +93,7 @@ class Memory:
         return found
 
     def _told(self, first: int, second: int) -> tuple[State, ...]:
-        """The states of two regions that say something: before is all where neither launch changes it."""
+        """The states of two regions that say something: before is all if neither launch changes it."""
         changed = any(
             len(one.index.stored("post", region)[0]) for one, region in ((self._a, first), (self._b, second))
         )
@@ -198,7 +198,7 @@ class Memory:
             why = f"{NOT_COMPARED}too large outside its views"
             return RegionDiff(name, (first, second), (a.size, b.size), how, problem=why)
         if held and (problem := self._laid_out(held, a.size, b.size)):
-            # What lies around a tensor in an allocator's block is others' where the blocks differ.
+            # What lies around a tensor in an allocator's block is others' if the blocks differ.
             return RegionDiff(name, (first, second), (a.size, b.size), how + problem)
         mask = self._mask(first, held, a.size) if held else None
         if mask is not None and mask.all():

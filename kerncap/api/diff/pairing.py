@@ -104,7 +104,7 @@ class Places:
         self._number = np.array([number for _, _, number in listed], dtype=np.int64)
 
     def of(self, words: Any) -> tuple[Any, Any]:
-        """(region, offset) that each word points to; region -1 where none. The byte past the end counts."""
+        """(region, offset) that each word points to; region -1 if none. The byte past the end counts."""
         nowhere = np.full(len(words), -1, dtype=np.int64)
         if not len(self._base):
             return nowhere, np.zeros(len(words), dtype=np.uint64)

@@ -89,7 +89,7 @@ class Idle:
         self.of = lru_cache(maxsize=2)(self._of)
 
     def _of(self, state: State, first: int, second: int) -> tuple[Any, Any] | None:
-        """A bool for each byte of both regions; None where it is not known of both."""
+        """A bool for each byte of both regions; None if it is not known of both."""
         masks = []
         for (one, written), region in zip(self._sides, (first, second), strict=True):
             size = one.manifest.regions[region].size

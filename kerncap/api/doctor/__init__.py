@@ -160,7 +160,7 @@ def _tools(interpreter: str, machine: Machine) -> Check:
 
 
 def _hip_python(interpreter: str, machine: Machine, rocr: Check) -> Check:
-    """hip-python: the compiler of HIPRTC's programs where there is no hipcc, and the self-test's."""
+    """hip-python: the compiler of HIPRTC's programs if there is no hipcc, and the self-test's."""
     from kerncap.replay.candidates.tools import Tool, hip_requirement, hiprtc
 
     found = hiprtc(interpreter)

@@ -88,7 +88,7 @@ def shim(path: Path | None) -> dict[str, Any] | None:
 
 
 def build_id(data: bytes) -> str:
-    """The GNU build id of an ELF file, or ``sha256:`` and the start of its digest where it has none."""
+    """The GNU build id of an ELF file, or ``sha256:`` and the start of its digest if it has none."""
     from kerncap.format.elf import Elf, ElfProblem
 
     try:

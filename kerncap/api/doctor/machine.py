@@ -16,7 +16,7 @@ _INSTALL = {
     "apt-get": "sudo apt-get install", "dnf": "sudo dnf install", "yum": "sudo yum install",
     "zypper": "sudo zypper install", "pacman": "sudo pacman -S", "apk": "sudo apk add",
 }  # fmt: skip
-# What the distributions call it; where a manager is not named, its users are told the thing itself.
+# What the distributions call it; if a manager is not named, its users are told the thing itself.
 _PACKAGES = {
     "compiler": {
         "apt-get": "g++", "dnf": "gcc-c++", "yum": "gcc-c++", "zypper": "gcc-c++", "pacman": "gcc",
@@ -48,7 +48,7 @@ class Machine:
         return self.gpus is None or vendor in self.gpus
 
     def install(self, what: str, otherwise: str) -> str:
-        """The command that installs it (a key of `_PACKAGES`), or ``otherwise`` where nobody knows one."""
+        """The command that installs it (a key of `_PACKAGES`), or ``otherwise`` if nobody knows one."""
         name = _PACKAGES[what].get(self.manager or "")
         if name is None or self.manager is None:
             return otherwise

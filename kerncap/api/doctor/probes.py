@@ -169,7 +169,7 @@ def _started_by(emulator: str | None) -> tuple[str, ...]:
 def entries(
     shim: Literal["cuda", "hip"], path: Path, emulator: str | None = None, timeout_s: float = DRIVER_TIMEOUT_S
 ) -> dict[str, str | None]:
-    """By which of its two ways into a process a shim is called: None where it is, else what was said.
+    """By which of its two ways into a process a shim is called: None if it is, else what was said.
 
     It is given a session, and leaves a mark in it when the driver, or ROCr, calls it, and another one if
     it was by rocprofiler-register, which is then named with the way.

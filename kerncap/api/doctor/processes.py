@@ -29,7 +29,7 @@ _LIBRARY = re.compile(r"/(lib[\w-]+?)\.so[\w.]*(?: \(deleted\))?$", re.MULTILINE
 
 @dataclass
 class Seen:
-    """One process. ``preload``: whether its environment has the shims' LD_PRELOAD; None where unreadable."""
+    """One process. ``preload``: whether its environment has the shims' LD_PRELOAD; None if unreadable."""
 
     pid: int
     parent: int
@@ -112,7 +112,7 @@ def _update(one: Seen) -> bool:
 
 
 def _words(pid: int, name: str) -> tuple[str, ...] | None:
-    """A file of words that end with a NUL; None where it can't be read."""
+    """A file of words that end with a NUL; None if it can't be read."""
     try:
         data = Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
@@ -155,7 +155,7 @@ def _descendants(root: int) -> list[int]:
 
 
 def barrier(path: Path, name: str) -> str | None:
-    """Why the loader puts nothing into the program at ``path``; None where it does, or nobody can tell."""
+    """Why the loader puts nothing into the program at ``path``; None if it does, or nobody can tell."""
     try:
         with open(path, "rb") as file:
             head = file.read(5)

@@ -52,7 +52,7 @@ class _Kit:
         return done.returncode, done.stdout, done.stderr
 
     def kerncap(self, *words: str) -> dict[str, Any]:
-        """The document of a command; a _Failed with its last line where it gives none."""
+        """The document of a command; a _Failed with its last line if it gives none."""
         status, out, err = self.run(child.kerncap("kerncap.cli", words[0], "--json", *words[1:]))
         try:
             document = json.loads(out)
@@ -90,7 +90,7 @@ class _Kit:
 def self_test(
     key: str, way: Way, python: str, emulator: str | None = None, timeout_s: float = STEP_TIMEOUT_S
 ) -> SelfTest:
-    """Run, capture and verify the program of the way called ``key``; skipped where the way does not work.
+    """Run, capture and verify the program of the way called ``key``; skipped if the way does not work.
 
     ``python`` runs Triton's programs, ``emulator`` is the folder of an emulated AMD GPU.
     """

@@ -32,7 +32,7 @@ class Vendor:
     library: str
     shim: str
     visible: str  # variables that hide GPUs
-    uncalled: str  # the next step where the library does not call the shim
+    uncalled: str  # the next step if the library does not call the shim
     shows: str  # the program that shows them
     steps: Callable[[Machine], dict[str, str]]  # by the stage at which the probe failed
 

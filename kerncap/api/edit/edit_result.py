@@ -47,7 +47,7 @@ class Times:
 class EditResult(WithVerdict):
     """``stage`` is how far it came: "build" (it does not load), "run" (it does not end well), "compare".
 
-    ``number`` counts the judgements of a working copy; ``which`` is "candidate", or "original" where that was
+    ``number`` counts the judgements of a working copy; ``which`` is "candidate", or "original" if that was
     run in its place. ``best`` is the fastest save so far that passed: number, ratio, path.
     """
 
@@ -113,7 +113,7 @@ class EditResult(WithVerdict):
 
 
 def _facts(compiled: Compiled | None) -> dict[str, Any] | None:
-    """Those that are known; None where nothing is (the interpreter compiles nothing)."""
+    """Those that are known; None if nothing is (the interpreter compiles nothing)."""
     if compiled is None:
         return None
     known = {name: getattr(compiled, name) for name in (*FACTS, *LAUNCH)}

@@ -32,7 +32,7 @@ class Editor:
     place: str
 
     def start(self, file: Path) -> subprocess.Popen[bytes] | None:
-        """Open ``file``; the process where it has this terminal. Raises UsageError if it can't start."""
+        """Open ``file``; the process if it has this terminal. Raises UsageError if it can't start."""
         command = [*self.words, str(file)]
         try:
             if self.place == "terminal":
@@ -47,7 +47,7 @@ class Editor:
 
 
 def chosen(environment: Mapping[str, str] = os.environ) -> Editor:
-    """$VISUAL, else $EDITOR, else a usual one. Raises UsageError where there is none."""
+    """$VISUAL, else $EDITOR, else a usual one. Raises UsageError if there is none."""
     text = environment.get("VISUAL") or environment.get("EDITOR") or ""
     try:
         words = shlex.split(text)

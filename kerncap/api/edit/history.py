@@ -12,7 +12,7 @@ from kerncap.api.edit.working_copy import WorkingCopy
 
 @dataclass(frozen=True)
 class Kept:
-    """A save that passed. ``ratio`` is its time by the original's; None where it was not timed."""
+    """A save that passed. ``ratio`` is its time by the original's; None if it was not timed."""
 
     number: int
     digest: str

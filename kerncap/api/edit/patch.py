@@ -220,7 +220,7 @@ def _indented(text: list[str], indent: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Patch:
-    """``text`` is empty where nothing is left to write; ``root`` is the folder that its paths begin at.
+    """``text`` is empty if nothing is left to write; ``root`` is the folder that its paths begin at.
 
     ``unmapped``: edited lines that are not in it, and why. ``notes``: what else a reader must know.
     """

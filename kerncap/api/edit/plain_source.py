@@ -13,7 +13,7 @@ _CALLS = ("float", "int", "constexpr")
 
 
 def is_plain(text: str) -> bool:
-    """Imports of well-known modules, ``@triton.jit`` functions, constants; False where in doubt."""
+    """Imports of well-known modules, ``@triton.jit`` functions, constants; False if in doubt."""
     try:
         module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -98,7 +98,7 @@ class EditSession:
         """Build, run, compare and (if it passes) time the working copy as it is, or the original.
 
         ``saved``: it was a save that asked for it, and the time to the verdict counts from there.
-        Raises BackendUnavailable where a compiler is missing here, UsageError for a file of a wrong kind.
+        Raises BackendUnavailable if a compiler is missing here, UsageError for a file of a wrong kind.
         """
         begin = time.monotonic()
         waited_s = min(saved_ago_s(self.copy.watched), 2.0) if saved else 0.0

@@ -22,7 +22,7 @@ Stamp = tuple[int, int, int, int]  # device, inode, size, nanoseconds
 
 
 def stamp(path: Path) -> Stamp | None:
-    """What tells one state of a file from another; None where there is no file."""
+    """What tells one state of a file from another; None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -94,6 +94,6 @@ class Watcher:
 
 
 def saved_ago_s(paths: Iterable[Path]) -> float:
-    """Seconds since the newest of these was written; 0 where its clock is ahead of this machine's."""
+    """Seconds since the newest of these was written; 0 if its clock is ahead of this machine's."""
     newest = max((each[3] for path in paths if (each := stamp(path)) is not None), default=0)
     return max(0.0, (time.time_ns() - newest) / 1e9) if newest else 0.0

@@ -111,7 +111,7 @@ class WorkingCopy:
     def open(cls, reproducer: Reproducer, unit: Unit, folder: Path | None = None) -> WorkingCopy:
         """The copy in ``folder`` (default: ``./<kernel>-edit``), made or taken up again.
 
-        Raises UsageError for a folder inside of the reproducer, of another reproducer, or with other things.
+        Raises UsageError for a folder inside the reproducer, of another reproducer, or with other things.
         """
         asked = folder is not None
         home = outside(Path.cwd(), reproducer.path) if not asked else Path()
@@ -201,7 +201,7 @@ class WorkingCopy:
     # --- making and taking up ----------------------------------------------------------------------
 
     def _adopt(self, reproducer: Reproducer, asked: bool) -> bool:
-        """Make it, or take it up; False where something else is there and another name may serve."""
+        """Make it, or take it up; False if something else is there and another name may serve."""
         if (self.state_folder / "state.json").is_file():
             try:
                 self._take_state(reproducer)

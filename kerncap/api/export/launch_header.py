@@ -26,7 +26,7 @@ def launch_header(
     assert launch.parameters is not None and launch.block is not None
     data = bytes.fromhex(launch.parameters.bytes)
     layout = launch.parameters.layout
-    if vendor == "hip" and layout is not None:  # what follows is the runtime's, made anew for every launch
+    if vendor == "hip" and layout is not None:  # what follows is the runtime's, made again for every launch
         data = data[: max((offset + size for offset, size in layout), default=0)]
     lines = [
         "// The launch, as it was captured; main.cpp says what is done with it.",

@@ -40,7 +40,7 @@ _HERE = "${CMAKE_CURRENT_SOURCE_DIR}/"
 def rebuild(reproducer: Reproducer, folder: Path, vendor: str, name: str) -> tuple[str, tuple[str, ...]]:
     """The text, and what a user should know; the source is written into ``folder``.
 
-    No text where there is no source, or no record of how it was compiled. Raises UsageError for a record that
+    No text if there is no source, or no record of how it was compiled. Raises UsageError for a record that
     holds what none may.
     """
     source = reproducer.manifest.source

@@ -28,7 +28,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Layout:
-    """The blocks, in the order of the regions, and the words of them that a script has to set anew."""
+    """The blocks, in the order of the regions, and the words of them that a script has to set again."""
 
     blocks: tuple[Block, ...]
     pointers: tuple[Pointer, ...]
@@ -156,7 +156,7 @@ def _pointers(
 ) -> list[Pointer]:
     """The aligned words of a span that are addresses of the launch's memory.
 
-    Only where a tensor holds integers of 64 bits, single bytes, or where no tensor says what there is: in
+    Only if a tensor holds integers of 64 bits, single bytes, or if no tensor says what there is: in
     floats and narrower integers such bits are a number. ``views`` are those of its region.
     """
     manifest = contents.reproducer.manifest

@@ -43,7 +43,7 @@ def limits(
 
     ``ceilings_of``: a file of measured ceilings or a measured device's name, in place of this device's;
     ``measure_again``: do not take kept ones. ``counters``: ``ncu`` counts with Nsight Compute, ``none`` does
-    not, ``auto`` does where it is installed and allowed.
+    not, ``auto`` does if it is installed and allowed.
 
     Without a device, bytes and operations of a Triton launch are counted all the same; nothing is run then.
     Raises FormatError, UsageError, BackendUnavailable or ReplayError.
@@ -128,7 +128,7 @@ def _ceilings(choice: Choice, again: bool) -> tuple[Ceilings | None, str]:
 def _profiled(
     path: Path, choice: Choice, options: ReplayOptions, required: bool
 ) -> tuple[KernelRow | None, str]:
-    """ncu's numbers where it is installed and allowed, or why not."""
+    """ncu's numbers if it is installed and allowed, or why not."""
     if not required and ncu.find() is None:
         return None, ""
     if options.candidate is not None and options.candidate.suffix not in (".py", ".cubin", ".ptx"):
@@ -143,7 +143,7 @@ def _profiled(
 
 
 def _times(engine: Engine, which: str, measured: Measured | None) -> Times:
-    """Warm and cold medians, and that of timed runs where those can't be had."""
+    """Warm and cold medians, and that of timed runs if those are unavailable."""
     written = sorted(measured.written) if measured is not None else []
     found = Timings(None, None)
     try:
@@ -166,7 +166,7 @@ def _times(engine: Engine, which: str, measured: Measured | None) -> Times:
 
 
 def _ttir_of(engine: Engine, which: str) -> str | None:
-    """What a candidate was compiled to, where the engine knows."""
+    """What a candidate was compiled to, if the engine knows."""
     if which == ORIGINAL:
         return None
     stage = engine.compiled(which).stages.get("ttir")
@@ -208,7 +208,7 @@ def _count(
 
 
 def _with_write_set(work: Work, measured: Measured | None, notes: list[str]) -> Work:
-    """The written bytes as they were measured, where TTIR alone does not tell them."""
+    """The written bytes as they were measured, if TTIR alone does not tell them."""
     if measured is None or work.written is None:
         return work
     seen = measured.written_bytes

@@ -32,7 +32,7 @@ SECONDS = 30.0
 
 
 def count(launch: Launch, seconds: float = SECONDS) -> Work:
-    """The launch's work. Bytes are an upper bound, and said to be, where ``seconds`` do not suffice."""
+    """The launch's work. Bytes are an upper bound, and said to be, if ``seconds`` do not suffice."""
     return _Count(launch, seconds).work()
 
 

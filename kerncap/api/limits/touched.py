@@ -186,7 +186,7 @@ def _order(offsets: Ints) -> tuple[int, ...]:
 
 
 def _rows(offsets: Ints, width: int) -> tuple[Ints, int] | None:
-    """The first offset of each row and a row's bytes, where all rows are without gaps."""
+    """The first offset of each row and a row's bytes, if all rows are without gaps."""
     length = offsets.shape[-1]
     if offsets.ndim < 2 or length < 2 or not (offsets[..., 1:] - offsets[..., :-1] == width).all():
         return None

@@ -32,7 +32,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Minimized:
-    """What was left out. Bytes are of memory as it is stored; ``path`` is None where nothing could be."""
+    """What was left out. Bytes are of memory as it is stored; ``path`` is None if nothing could be."""
 
     path: Path | None
     before_bytes: int
@@ -67,11 +67,11 @@ def minimize(
     """Write a reproducer of the launch at ``path`` into ``output`` (its own parent) with zeros for the rest.
 
     What is needed is found by following each access of a Triton kernel on the captured contents, elsewhere
-    (or where that is not exact) by replays under poison: regions, then pages, then lines. With
+    (or if that is not exact) by replays under poison: regions, then pages, then lines. With
     ``keep_failing``, a command that gets a reproducer's path as its last word, whatever keeps its exit
     status is left out. The new one is replayed and compared before it is given out; the old one stays.
 
-    Raises UsageError, FormatError, BackendUnavailable; ReplayError where the launch does not reproduce.
+    Raises UsageError, FormatError, BackendUnavailable; ReplayError if the launch does not reproduce.
     """
     path, options = Path(path), options or ReplayOptions()
     parent = beside(path, output, "") if output is not None else path.resolve().parent
@@ -156,7 +156,7 @@ def _checked(
     reproducer: Reproducer, parent: Path, free: Masks, written: Masks, how: str, tries: int, started: float,
     complete: bool, progress: Progress, check: Callable[[Path], str],
 ) -> Minimized:  # fmt: skip
-    """The new reproducer, checked; without idle regions where it holds so, else with them."""
+    """The new reproducer, checked; without idle regions if it holds so, else with them."""
     before = _stored(reproducer)
     known = trust.is_remembered(reproducer)
     reason = ""

@@ -10,7 +10,7 @@ from kerncap.replay.worker.common.bitmap import Bits
 
 PAGE = 4096
 LINE = 64  # bytes: below it, the copy of a line saves nothing
-_WORTH_LINES = 64  # lines are asked about where more than this part of all memory is needed
+_WORTH_LINES = 64  # lines are asked about if more than this part of all memory is needed
 
 Masks = dict[int, Bits]
 
@@ -28,7 +28,7 @@ class Piece:
         return self.stop - self.start
 
     def halves(self, unit: int) -> tuple[Piece, Piece] | None:
-        """Two pieces that meet at a multiple of ``unit``; None where there is none inside."""
+        """Two pieces that meet at a multiple of ``unit``; None if there is none inside."""
         middle = (self.start + self.size // 2 + unit - 1) // unit * unit
         if not self.start < middle < self.stop:
             middle = (self.stop - 1) // unit * unit
@@ -53,7 +53,7 @@ class Search:
     def run(self) -> None:
         """Whole regions first, then pages, then lines of the pages that are needed.
 
-        A page that is needed as a whole costs two tries for each of its lines: not where all such pages
+        A page that is needed as a whole costs two tries for each of its lines: not if all such pages
         together are next to nothing.
         """
         whole = [Piece(number, 0, size) for number, size in enumerate(self.sizes) if self._open(number).any()]

@@ -24,7 +24,7 @@ class Probe:
         self._plain = PlainRun(engine, ORIGINAL, deadline, "the needs of the launch were not found")
 
     def start(self) -> None:
-        """Raises ReplayError where the launch does not end well as it is."""
+        """Raises ReplayError if the launch does not end well as it is."""
         self._plain.run()
 
     def holds(self, free: Masks) -> bool:
@@ -48,7 +48,7 @@ class Probe:
             kept = bits if written is None else bits & ~written
             if kept.any():
                 if engine.diff(region, "poison", seed, kept).any():
-                    return False  # written where the measured write set knows nothing of it
+                    return False  # written if the measured write set knows nothing of it
                 engine.put(self._plain.state, region, kept)
         return not self._plain.is_unlike()
 

@@ -25,7 +25,7 @@ def rewrite(
 ) -> tuple[Path, int]:
     """Write it into ``parent``; its folder, and how many regions were left out.
 
-    ``free`` bytes become zero, after the launch too where it did not write them. With ``drop``, regions that
+    ``free`` bytes become zero, after the launch too if it did not write them. With ``drop``, regions that
     no byte is needed of, and that no argument and no variable is, are left out as a whole.
     """
     manifest = reproducer.manifest
@@ -94,7 +94,7 @@ class _Before:
 def _region(
     reproducer: Reproducer, writer: ReproducerWriter, old: int, new: int, free: Masks, written: Masks
 ) -> None:
-    """One region, chunk by chunk: before, and after where that differs."""
+    """One region, chunk by chunk: before, and after if that differs."""
     size = reproducer.manifest.regions[old].size
     begins = _Before(reproducer, old, free)
     writer.add_region_pre(new, size, begins)

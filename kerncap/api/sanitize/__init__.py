@@ -24,7 +24,7 @@ Stage = Literal["ttir", "ttgir"]  # which of a reproducer's texts; of Gluon ther
 
 
 def parse_checks(text: str | None) -> frozenset[str]:
-    """``oob,race`` as a set; None: every check. Raises UsageError for a name that is none."""
+    """``oob,race`` as a set; None: every check. Raises UsageError for a name that is not a check."""
     if text is None:
         return frozenset(CHECKS)
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -47,13 +47,13 @@ def sanitize_reproducer(
 ) -> list[LaunchReport]:
     """The one launch of a reproducer, judged on the memory before it.
 
-    Reads the TTIR in the reproducer and executes nothing. Where there is none (captured under Triton's
+    Reads the TTIR in the reproducer and executes nothing. Without TTIR (captured under Triton's
     interpreter), or with a ``target`` ("cuda:90"), the source is compiled by a Python that has Triton:
     ``python``, else as for a replay; ``program`` starts it. That imports the reproducer's module, so it has
     to be trusted. ``stage`` "ttgir" checks what the compiler made of the TTIR, and compiles nothing.
 
     Raises FormatError and UsageError as reading does, UsageError for one that is not trusted, and
-    BackendUnavailable where there is neither TTIR nor a source that compiles.
+    BackendUnavailable if there is neither TTIR nor a source that compiles.
     """
     check_target(target)
     with Reproducer.open(path) as reproducer:

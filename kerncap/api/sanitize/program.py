@@ -62,7 +62,7 @@ def sanitize_command(
 
     Launches on a GPU run as they would. Launches on CPU tensors are carried out by kerncap: no GPU and no
     environment variable is needed. What goes wrong in the analysis is a note in that launch's report.
-    Raises BackendUnavailable where the hook is not installed.
+    Raises BackendUnavailable if the hook is not installed.
     """
     options = options or LiveOptions()
     current = dict(os.environ if environment is None else environment)

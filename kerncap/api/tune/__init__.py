@@ -198,7 +198,7 @@ def _check(reproducer: Reproducer) -> None:
 
 
 def _begun(first: Reproducer, options: TuneOptions) -> Pool | None:
-    """Begun before anything else is looked at, where it is sure that engines will run in this process."""
+    """Begun before anything else is looked at, if it is sure that engines will run in this process."""
     one = options.workers == 1 or (options.workers is None and options.device.startswith("cuda"))
     if options.scheduler is not None or not one:
         return None

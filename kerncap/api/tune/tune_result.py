@@ -29,7 +29,7 @@ class ShapeInfo:
 
     @property
     def label(self) -> str:
-        """``M=512 N=512``, or the folder's name where nothing sets it apart."""
+        """``M=512 N=512``, or the folder's name if nothing sets it apart."""
         return " ".join(f"{k}={v}" for k, v in self.arguments.items()) or Path(self.path).name
 
 

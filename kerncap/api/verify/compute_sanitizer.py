@@ -1,4 +1,4 @@
-"""compute-sanitizer's four tools on the isolated launch, where it is installed.
+"""compute-sanitizer's four tools on the isolated launch, if it is installed.
 
 Each tool gets a worker that was told beforehand what to do: one that is asked step by step would be waited
 for by the tool, and the tool by the engine.
@@ -121,7 +121,7 @@ def command_line(program: str, tool: str, log: Path, job: Job) -> list[str]:
 
 
 def _candidate(case: Case, folder: Path) -> Loadable | None:
-    """What the worker loads in place of the captured kernel. Raises KerncapError where it is not built."""
+    """What the worker loads in place of the captured kernel. Raises KerncapError if it is not built."""
     path = case.options.candidate
     if path is None:
         return None

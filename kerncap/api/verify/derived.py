@@ -52,7 +52,7 @@ class Layout:
 
 
 def blocks(manifest: schema.Manifest) -> list[Block]:
-    """The storages of all tensors. Raises NotDerivable where more than arguments may lead to memory."""
+    """The storages of all tensors. Raises NotDerivable if more than arguments may lead to memory."""
     if manifest.launch.mode == "native" or manifest.device.kind == "hip":
         raise NotDerivable("a native launch has its pointers in its parameters, not in tensors that can move")
     if sum(region.size for region in manifest.regions) > MOST_BYTES:
@@ -111,7 +111,7 @@ def check_pointers(reproducer: Reproducer) -> None:
 
 
 def padded(manifest: schema.Manifest) -> Layout:
-    """Wider rows for every tensor whose strides are arguments; empty where there is none."""
+    """Wider rows for every tensor whose strides are arguments; empty if there is none."""
     layout = Layout()
     named = {
         argument.name: int(argument.value.value)

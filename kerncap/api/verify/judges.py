@@ -32,7 +32,7 @@ def written_otherwise(reproducer: Reproducer, engine: Engine, measured: Measured
     """What the captured kernel writes and a candidate does not, whose ``measured`` writes these are; and
     tensors, or memory beside them, that only the candidate writes to.
 
-    Finite values and agreement are nothing if they are left over. Empty where the captured kernel can't run.
+    Finite values and agreement are nothing if they are left over. Empty if the captured kernel can't run.
     """
     if reproducer.manifest.oracle.kind in ("fault", "timeout"):
         return []

@@ -160,7 +160,7 @@ def _as(stage: StageResult, verdict: Verdict) -> StageResult:
 
 
 def _measure(case: Case, wanted: Sequence[str]) -> None:
-    """The captured kernel's write set, where it ends well."""
+    """The captured kernel's write set, if it ends well."""
     kind = case.reproducer.manifest.oracle.kind
     if case.measured is not None:
         return

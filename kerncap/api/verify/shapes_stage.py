@@ -161,7 +161,7 @@ def _compared(
 
 
 def _of_size(case: Case, measured: Measured, size: Size) -> other_contents.Shown:
-    """Both kernels with smaller sizes in the captured memory: every access stays inside of it."""
+    """Both kernels with smaller sizes in the captured memory: every access stays inside it."""
     engine = case.engine
     config = Config(arguments=dict(size.arguments), grid=size.grid)
     names = []

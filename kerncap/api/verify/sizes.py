@@ -107,7 +107,7 @@ def _lowered(value: int, manifest: schema.Manifest) -> list[int]:
 def _grid(
     manifest: schema.Manifest, value: int, lowered: int, arguments: dict[str, int]
 ) -> tuple[Grid | None, str]:
-    """The grid that the application would have chosen; the captured one where that can't be known."""
+    """The grid that the application would have chosen; the captured one if that can't be known."""
     source = manifest.launch.grid_source
     if source is None:
         return None, ""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 STAGES = ("smoke", "oracle", "determinism", "numerics", "shapes", "sanitizer", "memory", "timing")
 _TORCH_FREE = {"smoke", "oracle", "determinism", "sanitizer"}
-DEFAULT_STAGES = ("smoke", "oracle", "sanitizer")  # the last for a candidate, where it applies
+DEFAULT_STAGES = ("smoke", "oracle", "sanitizer")  # the last for a candidate, if it applies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ class VerifyResult(ReplayResult):
 class Case:
     """What the stages judge: ``which`` in an engine, by a write set.
 
-    ``measured`` is that of the captured kernel; None where it does not end well here.
+    ``measured`` is that of the captured kernel; None if it does not end well here.
     """
 
     reproducer: Reproducer
@@ -130,7 +130,7 @@ class Case:
 
 
 def parse_stages(text: str | None) -> tuple[str, ...]:
-    """``oracle,shapes`` or ``all`` in the order of `STAGES`. Raises UsageError for a name that is none."""
+    """``oracle,shapes`` or ``all`` in the order of `STAGES`. Raises UsageError for an unknown stage."""
     if text is None:
         return DEFAULT_STAGES
     names = [name.strip() for name in text.split(",") if name.strip()]

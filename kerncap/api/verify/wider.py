@@ -1,4 +1,4 @@
-"""The same Triton source in wider types: the reference of the numerics stage, where one can be derived.
+"""The same Triton source in wider types: the reference of the numerics stage, if one can be derived.
 
 Floating-point tensors become float64, and so do the types that the source names. What a source does with the
 bits or the width of a type can't follow: it is named, and there is no reference.

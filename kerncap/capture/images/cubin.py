@@ -52,7 +52,7 @@ class Cubin:
         return found[:MAX_VARIABLES]
 
     def layout(self, kernel: str) -> tuple[tuple[int, int], ...] | None:
-        """(offset, size) of each parameter of ``kernel`` in order; None where the cubin doesn't say."""
+        """(offset, size) of each parameter of ``kernel`` in order; None if the cubin doesn't say."""
         section = self._elf.section(f".nv.info.{kernel}")
         if section is None:
             return None

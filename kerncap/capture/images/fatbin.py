@@ -46,7 +46,7 @@ def is_fatbin(data: bytes | memoryview) -> bool:
 
 
 def container_size(data: bytes | memoryview, at: int = 0) -> int | None:
-    """Bytes of the container at ``at``, header included; None where no whole one is there."""
+    """Bytes of the container at ``at``, header included; None if no whole one is there."""
     if at + _CONTAINER.size > len(data):
         return None
     magic, _version, head, size = _CONTAINER.unpack_from(data, at)
@@ -55,7 +55,7 @@ def container_size(data: bytes | memoryview, at: int = 0) -> int | None:
 
 
 def entries(data: bytes | memoryview) -> list[Entry]:
-    """Every program of the containers that ``data`` begins with; ImageProblem for what is none."""
+    """Every program of the containers that ``data`` begins with; ImageProblem for anything else."""
     found: list[Entry] = []
     at = 0
     while at + _CONTAINER.size <= len(data):

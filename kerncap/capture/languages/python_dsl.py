@@ -103,7 +103,7 @@ def _files(request: SourceRequest) -> Iterator[str]:
 
 
 def _launched_as(module: ast.Module, base: str) -> set[str]:
-    """What launches of a kernel called ``base`` are given: functions, and names that are none.
+    """What launches of a kernel called ``base`` are given: functions, and names of anything else.
 
     A kernel is called as its function is, unless the launch has a ``name``.
     """

@@ -53,7 +53,7 @@ def import_line(name: str, ref: ModuleRef | ImportRef) -> str:
 
 
 def checked_options(text: str) -> str:
-    """The literal keyword arguments of `@triton.jit`, written anew; anything else is left out."""
+    """The literal keyword arguments of `@triton.jit`, written again; anything else is left out."""
     try:
         call = ast.parse(f"f({text})", mode="eval").body
     except (SyntaxError, ValueError, MemoryError):

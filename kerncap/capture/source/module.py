@@ -306,7 +306,7 @@ class _Module:
         if isinstance(ref, MappingRef):
             pairs = [f"{self._expression(key)}: {self._expression(each)}" for key, each in ref.items]
             return "{" + ", ".join(pairs) + "}"
-        return "None"  # opaque inside of a tuple: its place is kept, `missing` names it
+        return "None"  # opaque inside a tuple: its place is kept, `missing` names it
 
     # --- the whole -------------------------------------------------------------------------------
 

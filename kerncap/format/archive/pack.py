@@ -48,7 +48,7 @@ def write_archive(
 ) -> None:
     """Write ``target``, which must not exist: beside its name first, then one rename.
 
-    The memory's chunks are compressed already and go in as they are; the rest is deflated where that helps.
+    The memory's chunks are compressed already and go in as they are; the rest is deflated if that helps.
     Equal reproducers give equal bytes (with one version of zlib). ``progress`` gets bytes done.
     Raises UsageError if the target is there or can't be written, FormatError.
     """

@@ -58,7 +58,7 @@ def unpack(archive: Path, parent: Path, max_size: int) -> Path:
     """Make the folder of the reproducer or range in ``parent``; its path. Every digest was checked.
 
     ``max_size``: bytes that the files may have together. Raises FormatError for an archive that is damaged,
-    hostile or none, UsageError where the folder is there already or can't be written or the archive is
+    hostile or none, UsageError if the folder is there already or can't be written or the archive is
     missing or the disk too full. Nothing stays behind then.
     """
     with contextlib.ExitStack() as stack:
@@ -295,7 +295,7 @@ def _refuse_overlaps(archive: Path, files: dict[str, zipfile.ZipInfo], size: int
 
 
 def _prefix(archive: Path, files: _Entries) -> str:
-    """The folder that the reproducer lies in, with its ``/``; nothing where it lies at the top."""
+    """The folder that the reproducer lies in, with its ``/``; nothing if it lies at the top."""
     tops = [i.filename.rpartition("/")[0] for i in files.values() if _last(i.filename) == MANIFEST_PATH]
     shallow = [top for top in tops if "/" not in top]
     if not shallow:

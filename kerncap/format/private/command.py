@@ -33,7 +33,7 @@ class SecretPart:
 def secret_parts(words: Sequence[str]) -> list[SecretPart]:
     """The secrets of a command line: values of options, headers, parts of URLs, what a shell is given.
 
-    In order, none inside of another. Rather one too many: a replay needs no word of it.
+    In order, none inside another. Rather one too many: a replay needs no word of it.
     """
     merged: list[SecretPart] = []
     for part in sorted(_parts(words), key=lambda part: (part.index, part.start, -part.stop)):

@@ -19,7 +19,7 @@ Span = tuple[int, int, str]
 def secrets_of(
     data: bytes, by_name: bool = True, searched: Callable[[int], None] | None = None
 ) -> list[Span]:
-    """(start, stop, what) of every secret, in order, none inside of another.
+    """(start, stop, what) of every secret, in order, none inside another.
 
     ``by_name``: also what only its name tells, which in an image no name does. ``searched`` gets bytes done.
     """

@@ -143,7 +143,7 @@ def _random(value: bytes) -> bool:
 
 
 def _whole(data: bytes, start: int, stop: int) -> tuple[int, int] | None:
-    """The token that a match lies in, up to its end; None inside of a longer word, as in a mangled name."""
+    """The token that a match lies in, up to its end; None inside a longer word, as in a mangled name."""
     while start < stop and data[start] not in _TOKEN:
         start += 1
     while stop > start and data[stop - 1] not in _TOKEN:

@@ -17,7 +17,7 @@ from kerncap.format.schema import View
 
 MAX_CELLS_HIGH = 128
 MAX_CELLS_WIDE = 128
-_FLAT_RATIO = 24  # wider than this many times its height: wrapped, where it is contiguous
+_FLAT_RATIO = 24  # wider than this many times its height: wrapped, if it is contiguous
 Numbers = npt.NDArray[np.int64]
 
 

@@ -31,7 +31,7 @@ def is_known(dtype: str) -> bool:
 
 
 def how_shown(dtype: str, itemsize: int) -> str | None:
-    """What a reader has to know about the values; None where they are the dtype's own."""
+    """What a reader has to know about the values; None if they are the dtype's own."""
     if dtype.startswith("complex") and dtype in _NUMPY:
         return "absolute values of complex numbers"
     if is_known(dtype) and _width(dtype) == itemsize:

@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 def heat_map(reproducer: Reproducer, view: View) -> dict[str, Any] | None:
     """What the page draws for a view, or None if it has no elements.
 
-    ``pre`` and ``post`` have cells and statistics; ``post`` is None where the launch changed nothing of it.
+    ``pre`` and ``post`` have cells and statistics; ``post`` is None if the launch changed nothing of it.
     """
     shape = arrange(view)
     if shape is None:

@@ -117,7 +117,7 @@ def _access(write_set: WriteSet | None, number: int, length: int) -> dict[str, l
 
 
 def _shares(flags: npt.NDArray[np.bool_]) -> list[int]:
-    """Of each cell, how much is set: 0 to 255; never 0 where anything is."""
+    """Of each cell, how much is set: 0 to 255; never 0 if anything is."""
     count = len(flags)
     if not count:
         return []

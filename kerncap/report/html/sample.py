@@ -43,7 +43,7 @@ def is_unchanged(reproducer: Reproducer, view: View) -> bool:
 
 
 def read_sample(reproducer: Reproducer, state: State, view: View, shape: Arrangement) -> Sample:
-    """The elements of the picture; all of them where they are few enough. Raises FormatError."""
+    """The elements of the picture; all of them if they are few enough. Raises FormatError."""
     bounds = view_bounds(view)
     if bounds is None:
         raise ValueError("a view of no elements")

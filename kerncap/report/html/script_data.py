@@ -1,4 +1,4 @@
-"""Data that the page's script reads when a part is opened: inert, and compressed where it is large.
+"""Data that the page's script reads when a part is opened: inert, and compressed if it is large.
 
 A block is a `<script>` of type application/json, which no browser runs, and no text in it can end it.
 """

@@ -1,6 +1,6 @@
 """What the pytest that runs the tests writes for the one that waits, in a private folder of that one.
 
-A line for each test that failed; the test that runs, which is known where the process ends in it. In a pytest
+A line for each test that failed; the test that runs, which is known if the process ends in it. In a pytest
 that runs one test again: the tensors of the failing frames, by address.
 """
 

@@ -127,7 +127,7 @@ class Bits:
         return found
 
     def _settled(self, kinds: Packed, some: npt.NDArray[np.intp], rows: Packed) -> Bits:
-        """A set of the same region, where rows may turn out to hold nothing or all."""
+        """A set of the same region, if rows may turn out to hold nothing or all."""
         if not len(some):
             return Bits(self.size, kinds, rows)
         found = np.full(len(some), _SOME, dtype=np.uint8)

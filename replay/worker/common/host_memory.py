@@ -133,7 +133,7 @@ class HostMemory:
 
 
 def _file_of(size: int) -> int | None:
-    """A file in memory; None where the system has none."""
+    """A file in memory; None if the system has none."""
     try:
         file = os.memfd_create("kerncap", os.MFD_CLOEXEC)
     except OSError:

@@ -1,1 +1,1 @@
-"""The CUDA driver through ctypes: a device, memory at captured addresses, images, kernels of our own."""
+"""The CUDA driver: a device, memory at captured addresses, images, kernels of our own."""

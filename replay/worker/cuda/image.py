@@ -26,7 +26,7 @@ class Image:
         self._driver.status("cuModuleUnload", self._module)
 
     def layout(self) -> Layout | None:
-        """Offset and size of each parameter; None where the driver can't tell.
+        """Offset and size of each parameter; None if the driver can't tell.
 
         There is no call for their number: it errors past the end.
         """

@@ -79,7 +79,7 @@ class Device:
         return self.runtime.number("hsa_agent_get_info", self.agent, which)
 
     def group_limit(self) -> int:
-        """Bytes of LDS that a workgroup can have; 0 where ROCr does not say."""
+        """Bytes of LDS that a workgroup can have; 0 if ROCr does not say."""
         for pool in self.runtime.pools(self.agent):
             if (
                 self.runtime.number("hsa_amd_memory_pool_get_info", pool, hsa.POOL_SEGMENT)

@@ -1,6 +1,6 @@
 """Hidden arguments of a HIP kernel: what the compiler passes behind those of the source.
 
-They speak of the dispatch and of the process that makes it, so each is made anew for the replay's own.
+They speak of the dispatch and of the process that makes it, so each is made again for the replay's own.
 Source: "User Guide for AMDGPU Backend" of LLVM, the table of value kinds of an argument.
 """
 

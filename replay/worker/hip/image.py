@@ -41,7 +41,7 @@ class Image:
         self._loaded.unload()
 
     def layout(self) -> Layout | None:
-        """Offset and size of each explicit argument; None where the code object does not say."""
+        """Offset and size of each explicit argument; None if the code object does not say."""
         return None if self.metadata is None else self.metadata.explicit
 
     def variable(self, name: str) -> tuple[int, int] | None:

@@ -86,7 +86,7 @@ def timings(
     device: Device, _bulk: Bulk, states: States, launcher: Launcher, ranges: Ranges, again: bool,
     limit_s: float,
 ) -> Timings:  # fmt: skip
-    """Medians in milliseconds, None where they can't be had here.
+    """Medians in milliseconds, None if they can't be measured here.
 
     ``warm_ms``: of launches that follow each other, where ``again`` says that one may follow itself with no
     restore between. ``cold_ms``: with a cache that holds other data.
@@ -131,7 +131,7 @@ def _timed(device: Device, launcher: Launcher, deadline: float) -> float:
 
 
 def _cold(device: Device, launcher: Launcher, restore: _Restore, deadline: float) -> float | None:
-    """The cache is filled by a copy of other data; None where its size is not known, or there is no room."""
+    """The cache is filled by a copy of other data; None if its size is not known, or there is no room."""
     size = _CACHES * device.cache_bytes
     if not size or not device.room_for(2 * size):
         return None

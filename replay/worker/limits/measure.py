@@ -100,7 +100,7 @@ class Measurement:
         }
 
     def _try(self, name: str, measure: Callable[[], float]) -> float | None:
-        """What was measured, kept under ``name``; None, with the reason kept, where it can't be."""
+        """What was measured, kept under ``name``; None, with the reason kept, if it can't be."""
         if self._lost:
             self.missing[name] = self._lost
             return None

@@ -1,4 +1,4 @@
-"""Whole ranges of bytes: poison, comparison and masked copies, on the device where it takes our kernels.
+"""Whole ranges of bytes: poison, comparison and masked copies, on the device if it takes our kernels.
 
 Where it does not, the bytes come to the host and numpy does the same.
 """
@@ -128,7 +128,7 @@ class Bulk:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """The device is kept busy, where it can be, while the host queues what then runs without gaps."""
+        """The device is kept busy, if it can be, while the host queues what then runs without gaps."""
         if not self.on_device:
             yield
             return
@@ -186,7 +186,7 @@ def pieces(size: int) -> list[tuple[int, int]]:
 
 
 def _load(device: Device) -> dict[str, Any]:
-    """Our kernels by name; none where the driver does not take them."""
+    """Our kernels by name; none if the driver does not take them."""
     driver = device.driver
     try:
         module = driver.call("cuModuleLoadData", TEXT.encode() + b"\0")

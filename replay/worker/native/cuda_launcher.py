@@ -80,7 +80,7 @@ class Launcher:
         return of_function(self._driver, self._device.ordinal, self.image.function, self._config, x * y * z)
 
     def _pass(self, address: int, size: int, layout: Layout | None) -> None:
-        """The parameters one by one where it is known where each lies; else the buffer as a whole."""
+        """The parameters one by one if it is known where each lies; else the buffer as a whole."""
         self._parameters = self._extra = 0
         if layout is not None:
             if layout:
@@ -161,7 +161,7 @@ def _layout(launch: JobLaunch) -> Layout | None:
 def with_scalars(launch: JobLaunch, arguments: list[JobArgument], scalars: dict[str, str]) -> bytearray:
     """The launch's parameters, numeric ones replaced by the encoded values of ``scalars``.
 
-    Raises Refused where it is not known where an argument lies.
+    Raises Refused if it is not known where an argument lies.
     """
     data = bytearray.fromhex((launch["parameters"] or {}).get("bytes", ""))
     layout = _layout(launch)

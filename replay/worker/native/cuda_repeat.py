@@ -49,7 +49,7 @@ class Graph:
     """A launch that follows itself ``times`` times."""
 
     def __init__(self, device: Device, launch: Callable[[], None], times: int) -> None:
-        """Raises CudaError or Refused where launches can't be captured."""
+        """Raises CudaError or Refused if launches can't be captured."""
         self._driver, self._stream = device.driver, device.stream
         mode = self._driver.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self._driver.call("cuStreamBeginCapture", self._stream, mode)

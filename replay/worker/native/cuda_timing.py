@@ -24,9 +24,9 @@ def timings(
     device: Device, bulk: Bulk, states: States, launcher: Launcher, ranges: Ranges, again: bool,
     limit_s: float,
 ) -> Timings:  # fmt: skip
-    """Medians in milliseconds, None where they can't be had here.
+    """Medians in milliseconds, None if they can't be measured here.
 
-    ``warm_ms``: of launches that follow each other in a graph, where ``again`` says that one may follow
+    ``warm_ms``: of launches that follow each other in a graph, if ``again`` says that one may follow
     itself with no restore between. ``cold_ms``: with a cache that holds other data.
     """
     deadline = time.monotonic() + limit_s

@@ -1,4 +1,4 @@
-"""Which floating type explains how two runs of one kernel differ where no view tells the type.
+"""Which floating type explains how two runs of one kernel differ if no view tells the type.
 
 Runs that only add up in another order differ by few units in the last place of the type that they add in.
 Read as any other type the same bytes differ by much, or are no numbers at all.
@@ -100,7 +100,7 @@ def _looks_like_numbers(kind: Number, bits: Any, elements: Any, hint: str) -> bo
 
 
 def _units_apart(kind: Number, a: Any, b: Any) -> float | None:
-    """The median distance in units of the last place; None where this type explains nothing."""
+    """The median distance in units of the last place; None if this type explains nothing."""
     with np.errstate(all="ignore"):
         x, y = kind.decode(a), kind.decode(b)
     if not (np.isfinite(x).all() and np.isfinite(y).all()):

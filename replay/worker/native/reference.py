@@ -17,7 +17,7 @@ from ..job import JobArgument
 def expected(path: Path, arguments: list[JobArgument], arrays: dict[str, Any]) -> dict[str, Any]:
     """What the file's function gives, or changes in place, by name; shapes are those of ``arrays``.
 
-    Raises KernelError with the traceback where it raises, Refused for what it may not give.
+    Raises KernelError with the traceback if it raises, Refused for what it may not give.
     """
     function = _function(path)
     originals = {name: array.copy() for name, array in arrays.items()}

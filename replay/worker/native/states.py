@@ -1,6 +1,6 @@
 """The states that a native run is restored from and compared with: pre, post, and snapshots of replays.
 
-States lie on the device where it has room, so that a restore is a copy within it; else on the host.
+States lie on the device if it has room, so that a restore is a copy within it; else on the host.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class States:
     # --- where a state is --------------------------------------------------------------------------
 
     def resident(self, name: str) -> list[int] | None:
-        """The address of each region's copy on the device; None where there is no room for it."""
+        """The address of each region's copy on the device; None if there is no room for it."""
         state = self._states[name]
         if not state.buffer:
             if not self._make_room(state):

@@ -16,7 +16,7 @@ _CACHES = 4  # what is read to fill the cache: no cache of a GPU forgets strictl
 
 
 def cache_filler(torch: Any) -> Callable[[], None] | None:
-    """Fills the device's cache with other data; None where it has none, or no room for what fills it.
+    """Fills the device's cache with other data; None if it has none, or no room for what fills it.
 
     By reading: after a fill by writing, a launch would be charged for bringing the fill's own lines back to
     memory.
@@ -104,7 +104,7 @@ def device_turns(
 
 
 def warm_ms(torch: Any, prepare: Callable[[], None], launch: Callable[[], None]) -> float | None:
-    """The median of launches that follow each other in a graph; None where they can't be captured."""
+    """The median of launches that follow each other in a graph; None if they can't be captured."""
     prepare()
     graph = torch.cuda.CUDAGraph()
     try:
@@ -127,7 +127,7 @@ def warm_ms(torch: Any, prepare: Callable[[], None], launch: Callable[[], None])
 
 
 def cold_ms(torch: Any, prepare: Callable[[], None], launch: Callable[[], None]) -> float | None:
-    """The median with a cache that holds other data; None where the device has none, or no room to fill it.
+    """The median with a cache that holds other data; None if the device has none, or no room to fill it.
 
     The device is held busy as in `device_times`.
     """

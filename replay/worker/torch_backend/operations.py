@@ -128,7 +128,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
         values = self.values if job is self.job else PlacedValues(job, self.memory)
         if self._warming is not None:
             self._warming.join()
-        # Only a user's file can be meant to, and only where it is loaded into this very process.
+        # Only a user's file can be meant to, and only if it is loaded into this very process.
         watched = (
             path.endswith(".py") and self.memory.kind == "cuda" and self.folder not in Path(path).parents
         )
@@ -146,7 +146,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
 
     def _on_host(self, which: str, path: Path, variation: Variation, limit_s: float) -> Loaded:
         started = time.perf_counter()
-        # What was captured is what all is held against: it runs as it ran there, unless it is a stranger's.
+        # All is compared with what was captured: it runs as it ran there, unless it is a stranger's.
         own = self.folder / "source" in path.parents and not self.job["stranger"]
         rights = None if own else self._rights(path)
         launcher = self._apart.launch(path, variation, rights)

@@ -16,7 +16,7 @@ def perturb(tensor: Any, chosen: Any, view: int) -> int:
     """Change the ``chosen`` elements of a tensor in place; how many were changed.
 
     Floats are scaled by 0.5 to 1.5, a quarter of them with the other sign, zeros become small numbers;
-    of integers a half lose or gain their lowest bit, or all where there are so few that none would. NaN and
+    of integers a half lose or gain their lowest bit, or all if there are so few that none would. NaN and
     infinities stay.
     """
     # An axis of stride 0 shows the same elements again and again: once is right.

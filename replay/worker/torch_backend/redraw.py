@@ -25,7 +25,7 @@ def redraw(
     """Change a tensor in place, the same way each time; whether anything changed.
 
     What is sorted stays sorted (all of it shrinks alike), equal values become unequal, zeros alone become
-    small numbers. Integers only change places, and not where they are sorted: offsets must stay in order.
+    small numbers. Integers only change places, and not if they are sorted: offsets must stay in order.
     With ``repeats`` each second of them is given twice, and the others are left out. With a ``spread`` floats
     leave their range.
     """
@@ -115,7 +115,7 @@ def is_sorted(tensor: Any, wide: Any, idle: Idle) -> bool:
 
 
 def value_range(flat: Any, wide: Any, idle: Idle) -> tuple[float, float]:
-    """The least and the largest finite value; (0, 0) where there is none."""
+    """The least and the largest finite value; (0, 0) if there is none."""
     low, high = math.inf, -math.inf
     for start in range(0, flat.numel(), ELEMENTS):
         part = flat[start : start + ELEMENTS]

@@ -90,7 +90,7 @@ class Annotation(Watch):
             self._shim.choose_types(self.token, types)
 
     def _parameter_types(self) -> Optional[str]:
-        """As compiled, in the order of the parameters; None where one argument becomes several of them."""
+        """As compiled, in the order of the parameters; None if one argument becomes several of them."""
         names = self.call.kernel.arg_names
         source = getattr(self._kernel, "src", None)
         signature = self.call.signature or generations.signature(source, names)

@@ -151,7 +151,7 @@ def check_memory(name: str, tensor: Any) -> None:
 
 
 def storage_of(tensor: Any) -> Optional[Tuple[int, int]]:
-    """Address and bytes of the tensor's own storage; None where it has none."""
+    """Address and bytes of the tensor's own storage; None if it has none."""
     try:
         storage = tensor.untyped_storage()
         return int(storage.data_ptr()), int(storage.nbytes())

@@ -37,7 +37,7 @@ def compiled_kernel(result: Any) -> Any:
 
 
 def compiled_count(fn: Any) -> Optional[int]:
-    """How many variants of a jit function this process holds; None where that can't be told."""
+    """How many variants of a jit function this process holds; None if that can't be told."""
     caches = getattr(fn, "device_caches", None)
     if not isinstance(caches, dict):
         return None

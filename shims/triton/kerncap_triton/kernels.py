@@ -66,7 +66,7 @@ class Kernel:
         }
 
     def bind(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
-        """Arguments by name in signature order, and launch options. TypeError where the call does not fit."""
+        """Arguments by name in signature order, and launch options. TypeError if the call does not fit."""
         given: Dict[str, Any] = {}
         names = self.arg_names
         if self.variadic is not None:

@@ -72,7 +72,7 @@ class Shim:
         self.functions.config(text.encode("utf-8", "replace"))
 
     def ranges(self) -> Optional[List[str]]:
-        """This thread's NVTX ranges, outermost first; None where NVTX does not tell the shim."""
+        """This thread's NVTX ranges, outermost first; None if NVTX does not tell the shim."""
         if self.functions.range is None:
             return None
         buffer = ctypes.create_string_buffer(MAX_RANGES)
@@ -94,7 +94,7 @@ _globals: List[Any] = []  # the process's global symbols: to open them costs mor
 
 
 def find(vendor: str = word.shim.cuda) -> Optional[Shim]:
-    """The shim of this process, live or not yet; None where none is loaded.
+    """The shim of this process, live or not yet; None if none is loaded.
 
     Only a find is remembered: the driver may load a shim itself, when the target first uses it.
     """

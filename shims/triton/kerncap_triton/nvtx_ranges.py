@@ -42,7 +42,7 @@ def names() -> List[str]:
 
 
 def _of_shim() -> Optional[List[str]]:
-    """What the shim to which NVTX itself tells of ranges has; None where there is no such."""
+    """What the shim to which NVTX itself tells of ranges has; None if there is no such."""
     shim = native.find(word.shim.cuda)
     return shim.ranges() if shim is not None else None
 

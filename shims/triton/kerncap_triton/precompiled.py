@@ -63,7 +63,7 @@ def _slow(
 
 
 def bind(kernel: Kernel, binary: Any, grid: Any, args: Tuple[Any, ...]) -> Call:
-    """The same launch as the jit function would make it. ValueError where the arguments do not fit.
+    """The same launch as the jit function would make it. ValueError if the arguments do not fit.
 
     Whatever is passed for a constexpr, what runs was compiled with another value: that is taken.
     """

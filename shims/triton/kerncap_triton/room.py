@@ -27,7 +27,7 @@ class Room:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> None:
-        """Before that many bytes are written. OSError where memory would get short."""
+        """Before that many bytes are written. OSError if memory would get short."""
         if not self._in_memory:
             return
         with self._lock:

@@ -47,7 +47,7 @@ class Selection:
         self.reserved = 0
 
     def closed(self, rank: Optional[int]) -> Optional[str]:
-        """Why nothing at all is wanted of this process now; None where something may be."""
+        """Why nothing at all is wanted of this process now; None if something may be."""
         if self.dormant:
             return word.filter.dormant
         return word.filter.rank if self.ranks is not None and rank not in self.ranks else None
@@ -59,7 +59,7 @@ class Selection:
         known = self._ranges.get(text)
         if known is None:
             if len(self._ranges) >= MAX_RANGES:
-                self._ranges.clear()  # names that are made anew for every step
+                self._ranges.clear()  # names that are made again for every step
             known = self._ranges[text] = bool(self.range.search(text))
         return known
 

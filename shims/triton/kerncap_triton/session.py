@@ -111,7 +111,7 @@ class Session:
         return counters
 
     def _close(self, counters: Counters) -> None:
-        """Leave a kernel alone where nothing at all is wanted of this process."""
+        """Leave a kernel alone if nothing at all is wanted of this process."""
         closed = self.selection.closed(self.rank)
         if closed is not None:
             counters.done, counters.reason = True, closed
@@ -222,7 +222,7 @@ class Session:
             self._next_counts_s = now_s + max(COUNTS_EVERY_S, COUNTS_COST * (now_s - started_s))
 
     def _open(self) -> None:
-        """Make this process's folder. OSError where that failed once: no launch pays for it again."""
+        """Make this process's folder. OSError if that failed once: no launch pays for it again."""
         if self._refused is not None:
             raise OSError(*self._refused.args)
         number = self.fork_count

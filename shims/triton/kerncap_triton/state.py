@@ -1,7 +1,7 @@
 """A closure's bytes at one moment, kept where that is cheapest until it is known who wants them.
 
 Without a condition, and where a crash must be survived, they go to an image at once. A launch that
-``--when`` will mostly drop has its device regions copied on the device, where there is room, and
+``--when`` will mostly drop has its device regions copied on the device, if there is room, and
 only what is kept is brought to the host.
 """
 

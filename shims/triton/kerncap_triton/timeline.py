@@ -58,7 +58,7 @@ def is_due() -> bool:
 
 
 def take() -> Optional[Dict[str, Any]]:
-    """The payload of a record of what is new; None where nothing is."""
+    """The payload of a record of what is new; None if nothing is."""
     with _kept.lock:
         if not (_kept.things or _kept.events or _kept.lost):
             return None

@@ -115,7 +115,7 @@ class Watch:
         known = self.counters.sources.get(which)
         if known is None:
             if len(self.counters.sources) >= MAX_SOURCES:
-                self.counters.sources.clear()  # functions made anew for every launch would pile up
+                self.counters.sources.clear()  # functions made again for every launch would pile up
             known = self.counters.sources[which] = (self._collect_source(passed), passed)
         return known[0]
 

@@ -49,11 +49,11 @@ class Definition:
     first: int
     last: int
     macro: str | None = None  # the macro that makes it
-    signature: tuple[Parameter, ...] = ()  # empty also where `parameters` is None
+    signature: tuple[Parameter, ...] = ()  # empty also if `parameters` is None
 
     @property
     def parameter_pairs(self) -> tuple[tuple[str, str], ...] | None:
-        """(type, name) of each parameter; None where their number is not known."""
+        """(type, name) of each parameter; None if their number is not known."""
         return None if self.parameters is None else tuple((each.type, each.name) for each in self.signature)
 
 

@@ -34,7 +34,7 @@ class LineTable:
     """The lines of one kernel. ``rows`` are (file, line) in the order of the code, each pair once.
 
     ``files`` are all files of its compilation unit, normalised; relative ones have no folder in the table.
-    ``stamps`` are their (modification time in s, size in bytes) when they were compiled, where it says so.
+    ``stamps`` are their (modification time in s, size in bytes) when they were compiled, if it says so.
     """
 
     rows: tuple[tuple[str, int], ...]
@@ -196,7 +196,7 @@ _PTX_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+\d+", re.MULTILINE)
 
 
 def from_ptx(text: str, mangled: str) -> LineTable | None:
-    """The kernel's lines in PTX that has `.loc`s; None where it has none."""
+    """The kernel's lines in PTX that has `.loc`s; None if it has none."""
     body = ptx_body(text, mangled)
     if body is None:
         return None

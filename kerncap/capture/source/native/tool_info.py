@@ -42,7 +42,7 @@ class ToolInfo:
 
 
 def of_cubin(data: bytes | memoryview) -> ToolInfo | None:
-    """The note of a cubin, None where it has none that can be read."""
+    """The note of a cubin, None if it has none that can be read."""
     try:
         elf = Elf(data)
         section = elf.section(".note.nv.tkinfo")
@@ -54,7 +54,7 @@ def of_cubin(data: bytes | memoryview) -> ToolInfo | None:
 
 
 def of_code_object(data: bytes | memoryview) -> ToolInfo | None:
-    """The compiler of an AMDGPU code object: "clang 15.0.6"; None where its `.comment` doesn't say."""
+    """The compiler of an AMDGPU code object: "clang 15.0.6"; None if its `.comment` doesn't say."""
     try:
         elf = Elf(data)
         section = elf.section(".comment")

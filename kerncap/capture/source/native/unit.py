@@ -48,7 +48,7 @@ def collect(
     text: bytes | None = None,
     hints: Sequence[str] = (),
 ) -> Unit | None:
-    """The unit of the file ``main``; ``text`` where it is no file (NVRTC). None if it can't be read.
+    """The unit of the file ``main``; ``text`` if it is no file (NVRTC). None if it can't be read.
 
     ``hints`` are files that may be the headers that no folder has; the folders that this takes are added
     to ``Unit.folders``.

@@ -27,7 +27,7 @@ _beside: set[str] = set()  # modules that a source has imported from its own fol
 
 
 def load(path: Path) -> ModuleType:
-    """The module in ``path`` under a name of its own. It may import what lies beside it, each time anew.
+    """The module in ``path`` under a name of its own. It may import what lies beside it, each time again.
 
     Raises KernelError with the traceback when it does not import.
     """

@@ -100,7 +100,7 @@ class TritonJit:
 
     @contextlib.contextmanager
     def _noted_hit(self) -> Iterator[None]:
-        """Learn from Triton whether its cache had the kernel, where it tells."""
+        """Learn from Triton whether its cache had the kernel, if it tells."""
         import triton
 
         compilation: Any = getattr(getattr(triton, "knobs", None), "compilation", None)

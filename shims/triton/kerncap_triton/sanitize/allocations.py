@@ -7,7 +7,7 @@ from typing import Any, Tuple
 
 
 def block_of(place: Any) -> Tuple[int, int]:
-    """Address and bytes of the block of torch's caching allocator; the storage itself where none holds it."""
+    """Address and bytes of the block of torch's caching allocator; the storage itself if none holds it."""
     torch: Any = sys.modules.get("torch")
     if torch is None or place.device.type != "cuda":
         return place.address, place.size

@@ -46,7 +46,7 @@ class LiveWatcher(Watcher):
             with self._lock:
                 done = self._connected().launch(description, carry_out)
         except Exception as error:
-            self._connection = None  # in the middle of something: the next launch begins anew
+            self._connection = None  # in the middle of something: the next launch connects again
             done = messages.Done(False, f"kerncap's process did not answer ({error!r})")
         except BaseException:  # a Ctrl-C is the target's
             self._connection = None

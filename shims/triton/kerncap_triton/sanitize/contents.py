@@ -35,7 +35,7 @@ class Reader:
     def windows(self, storage: int, start: int, end: int) -> Iterator[Tuple[int, int, Optional[Any]]]:
         """[low, high) of [start, end) that memory backs, each with its bytes (a copy of a device's).
 
-        None in place of the bytes where they are not available. Nothing to read gives one empty window.
+        None in place of the bytes if they are not available. Nothing to read gives one empty window.
         """
         place = self._places[storage]
         if place.size == 0 or place.address == 0 or start >= end:
@@ -99,7 +99,7 @@ class Reader:
 
 
 def _on_device(place: Place) -> Optional[Any]:
-    """The storage's bytes as a tensor; None where they can't be read now."""
+    """The storage's bytes as a tensor; None if they can't be read now."""
     torch: Any = sys.modules["torch"]
     try:
         holder = place.holders[0]

@@ -303,7 +303,7 @@ def _launch_bound(watcher: Watcher, fn: Any, bound: Any, text: str, grid: Any, t
 def _is_on_cpu(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
     """Whether kerncap carries the launch out: its tensors lie on the CPU, or there is no GPU at all.
 
-    Pinned memory is a GPU's to use where there is one.
+    Pinned memory is a GPU's to use if there is one.
     """
     found = False
     for tensor in tensors([*args, *kwargs.values()]):

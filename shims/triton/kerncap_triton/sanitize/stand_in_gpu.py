@@ -273,7 +273,7 @@ def _generator(original: Any) -> Any:
 
 
 def _wrap_devices(torch: Any, answer: _Answers) -> None:
-    """Each function of torch that takes a device. No mode sees them all: it is off inside of `backward`."""
+    """Each function of torch that takes a device. No mode sees them all: it is off inside `backward`."""
     from torch.utils import _device
 
     def elsewhere(original: Any, args: Any, kwargs: Dict[str, Any]) -> Any:

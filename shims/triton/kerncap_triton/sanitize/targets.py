@@ -29,7 +29,7 @@ def name_of(target: Any) -> str:
 
 
 def current() -> str:
-    """The target at hand; ``cuda:90`` where there is no GPU."""
+    """The target at hand; ``cuda:90`` if there is no GPU."""
     try:
         return name_of(_config().active.get_current_target())
     except Exception:

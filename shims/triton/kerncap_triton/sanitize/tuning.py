@@ -1,4 +1,4 @@
-"""Triton's Autotuner where nothing can be measured: every configuration is looked at, one is carried out."""
+"""Triton's Autotuner if nothing can be measured: every configuration is looked at, one is carried out."""
 
 from __future__ import annotations
 
