@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import Reproducer
-from kerncap.replay import candidate_functions, doubts
+from kerncap.replay import candidate_functions, doubts, hip_code_places
 from kerncap.replay.choose import Choice, choose, image_instead, likely, without_torch
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, ConfinedError, Facts, NotHeld, Outcome
@@ -344,8 +344,16 @@ class Engine(WorkerTimes):
         if self.choice.memory == "host" or not self.is_loaded(which):
             return ""
         path, image = self.loadable(which)
+        if self.manifest.device.kind == "hip":
+            return hip_code_places.doubt(self.reproducer, path, self.pre_files())
         # Triton's kernels, of which the compiler says more, have no function pointers.
         return candidate_functions.doubt(self.reproducer, path) if image is None else ""
+
+    @functools.cached_property
+    def captured_code(self) -> range:
+        """The addresses that an AMD GPU's code object had in the application, if they are known."""
+        code = None if self.choice.memory == "host" else hip_code_places.of_reproducer(self.reproducer)
+        return range(0) if code is None else code.inside
 
     def _doubt_of_ending(self, which: str) -> str:
         """Of a launch that faulted: what may have led it astray; nothing if the captured kernel ends well."""

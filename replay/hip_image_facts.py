@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
 from pathlib import Path
 
 from kerncap.format.code_object import DESCRIPTOR_SUFFIX, CodeObject, CodeObjectProblem
 from kerncap.format.code_object import KernelMetadata as Metadata
 from kerncap.format.elf import DYNSYM, OBJECT, SYMTAB, Elf, ElfProblem
+from kerncap.replay import hip_code_places
+from kerncap.replay.hip_code_places import Captured
 from kerncap.replay.worker.protocol import HipImage, HipKernel, Slot
 
 
-def of_file(path: Path, symbol: str, variables: Collection[str]) -> HipImage:
+def of_file(
+    path: Path, symbol: str, variables: Collection[str], captured: Captured | None = None,
+    is_own: bool = False,
+) -> HipImage:  # fmt: skip
     """The facts of a code object: of its kernel ``symbol``, else of its only one, and these variables.
+    ``captured``: the one that the application had, which this one is if ``is_own``.
 
     What it does not say is left out, and all of it if the file is no code object: the runtime says that best.
     """
@@ -32,9 +39,15 @@ def of_file(path: Path, symbol: str, variables: Collection[str]) -> HipImage:
         symbol.removesuffix(DESCRIPTOR_SUFFIX) if kernel is None else kernel.name
     ) + DESCRIPTOR_SUFFIX
     try:
-        return HipImage(kernel, _objects(data, {*variables, descriptor}))
+        elf = Elf(data)
+        facts = HipImage(kernel, _objects(elf, {*variables, descriptor}))
+        if captured is None or not hip_code_places.takes_addresses(elf, descriptor):
+            return facts
+        moved = captured.moved_whole() if is_own else captured.moved_to(elf)
+        inside = captured.inside
     except ElfProblem:
         return HipImage(kernel)
+    return dataclasses.replace(facts, inside=(inside.start, len(inside)), moved=moved)
 
 
 def _kernel(found: Metadata) -> HipKernel:
@@ -48,9 +61,8 @@ def _kernel(found: Metadata) -> HipKernel:
     )
 
 
-def _objects(data: bytes, names: Collection[str]) -> dict[str, tuple[int, int]]:
+def _objects(elf: Elf, names: Collection[str]) -> dict[str, tuple[int, int]]:
     """(address in the file, size) by name; a name that several have is in none of them."""
-    elf = Elf(data)
     found: dict[str, set[tuple[int, int]]] = {}
     for table in (SYMTAB, DYNSYM):
         for symbol in elf.symbols(table):

@@ -56,7 +56,7 @@ class _Measurement:
         self._crashes = 0
         self._patient = True  # until a run has twice not ended in time
         self._keep_zeros = False
-        self.pointers = PointerWords(self.manifest, engine.pre_files())
+        self.pointers = PointerWords(self.manifest, engine.pre_files(), engine.captured_code)
         self.plain = PlainRun(engine, which, deadline, "the write set could not be measured")
 
     def run(self) -> Measured:

@@ -26,16 +26,15 @@ _MOST_BYTES = 2 << 30  # that are looked through; beyond it no word is taken for
 
 
 class PointerWords:
-    """Aligned words of the pre-state that fall into a region, as the closure was found."""
+    """Aligned words of the pre-state that fall into a region, as the closure was found, or into ``code``."""
 
-    def __init__(self, manifest: Manifest, files: list[list[Path]]) -> None:
+    def __init__(self, manifest: Manifest, files: list[list[Path]], code: range) -> None:
         self._manifest = manifest
         self._files = files
         self._found: dict[tuple[int, bool], Bits] = {}
         self._left = _MOST_BYTES if manifest.launch.mode == "native" else 0
-        ranges = sorted(
-            (region.base, region.base + region.size) for region in manifest.regions if region.size
-        )
+        ranges = [(region.base, region.base + region.size) for region in manifest.regions if region.size]
+        ranges = sorted([*ranges, (code.start, code.stop)] if code else ranges)
         self._starts = np.array([start for start, _ in ranges], dtype=np.uint64)
         # Regions may overlap: the furthest end of all that begin before.
         self._stops = np.maximum.accumulate(np.array([stop for _, stop in ranges], dtype=np.uint64))

@@ -16,6 +16,7 @@ from kerncap.format import Reproducer, device_calls
 from kerncap.format.code_object import MACHINE as AMDGPU
 from kerncap.format.code_object import CodeObject, CodeObjectProblem
 from kerncap.format.elf import FUNCTION, RELA, Elf, ElfProblem
+from kerncap.replay import hip_code_places
 from kerncap.replay.worker.protocol import RUNTIMES_OWN
 
 _CUDA = 190  # EM_CUDA
@@ -49,8 +50,8 @@ _RELATIVE = 13  # R_AMDGPU_RELATIVE64
 class SideInputs:
     """``clocks``: clocks and places of execution that are read, by name; ``order``: results of atomics are
     used; ``heap``: the module calls the device's malloc or free; ``prints``: it calls printf; ``addresses``:
-    its code or its variables have addresses of functions; ``runtime``: what the kernel may use that only the
-    application's HIP runtime has.
+    its code or its variables have addresses of functions, or it calls some (AMD GPUs); ``runtime``: what the
+    kernel may use that only the application's HIP runtime has.
     """
 
     clocks: tuple[str, ...] = ()
@@ -176,16 +177,17 @@ def _hidden_kinds(data: bytes, name: str) -> list[str]:
 
 def _of_code_object(elf: Elf, name: str, hidden: list[str]) -> SideInputs:
     plain = name.removesuffix(".kd")
-    clocks = set[str]()
+    clocks, calls = set[str](), False
     runtime = dict.fromkeys(RUNTIMES_OWN[kind] for kind in hidden if kind in RUNTIMES_OWN)
     for symbol in elf.symbols():
         if symbol.type != FUNCTION or symbol.name != plain or symbol.section >= len(elf.sections):
             continue
         section = elf.sections[symbol.section]
-        words = np.frombuffer(bytes(elf.content(section)), dtype=np.uint8)
-        words = words[: len(words) // 4 * 4].view("<u4")
+        code = bytes(elf.content(section))
+        words = np.frombuffer(code, dtype="<u4", count=len(code) // 4)
+        calls = calls or hip_code_places.calls(words)
         clocks |= {
-            each for each, code in _AMD_WORD.items() if ((words & np.uint32(_AMD_WORD_MASK)) == code).any()
+            each for each, word in _AMD_WORD.items() if ((words & np.uint32(_AMD_WORD_MASK)) == word).any()
         }
         ids = words[(words & np.uint32(_GETREG_MASK)) == _GETREG] & np.uint32(0x3F)
         if np.isin(ids, np.array(_HARDWARE_IDS, dtype=np.uint32)).any():
@@ -196,7 +198,7 @@ def _of_code_object(elf: Elf, name: str, hidden: list[str]) -> SideInputs:
         tuple(sorted(clocks)),
         heap="hidden_heap_v1" in hidden,
         prints="hidden_hostcall_buffer" in hidden,
-        addresses=_holds_code_addresses(elf),
+        addresses=_holds_code_addresses(elf) or calls,
         runtime=tuple(runtime),
     )
 

@@ -316,7 +316,8 @@ class Variants:
         path, image = self._resolved(loaded)
         made = self._connection.call_within(
             START_TIMEOUT_S + self._timeout_s, Backend.load, which, path, stages,
-            variation=loaded.variation, limit_s=self._timeout_s, image=image, hip=self._hip_image(path),
+            variation=loaded.variation, limit_s=self._timeout_s, image=image,
+            hip=self._hip_image(path, loaded.variation.launch),
         )  # fmt: skip
         self._loaded[which] = loaded
         self._compiled[which] = self._facts_of(made.compiled)
@@ -343,21 +344,21 @@ class Variants:
             self.ran_python = True  # what may not read or write a file there compiles in the worker
             return loaded.path, loaded.image
 
-    def _hip_image(self, path: str) -> HipImage | None:
+    def _hip_image(self, path: str, launch: int | None) -> HipImage | None:
         """What the worker has to know of a code object; of the captured images only that is used."""
         if not self._is_hip:
             return None
-        from kerncap.replay import hip_image_facts
+        from kerncap.replay import hip_code_places, hip_image_facts
 
-        job = self._connection.job
-        own = {str(job.folder / file) for file in job.content["images"]}
-        file = (
-            job.folder / job.content["code"]["hsaco"]
-            if path in own and "hsaco" in job.content["code"]
-            else Path(path)
+        folder, job = self._connection.job.folder, of_launch(self._connection.job.content, launch)
+        stored = folder / job["code"]["hsaco"] if "hsaco" in job["code"] else None
+        is_own = stored is not None and path in {str(folder / file) for file in job["images"]}
+        variables = {region["name"] for region in job["regions"] if region["name"]}
+        captured = hip_code_places.of_reproducer(
+            self._reproducer if launch is None else self._reproducer.in_range[launch]
         )
-        variables = {region["name"] for region in job.content["regions"] if region["name"]}
-        return hip_image_facts.of_file(file, job.content["symbol"], variables)
+        file = stored if is_own and stored is not None else Path(path)
+        return hip_image_facts.of_file(file, job["symbol"], variables, captured, is_own)
 
     def _is_strangers(self, path: Path) -> bool:
         """Whether a module's Python would run in the worker and is not to be trusted."""

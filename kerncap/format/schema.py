@@ -17,7 +17,7 @@ from kerncap.format.digests import Digest
 FORMAT_NAME = "kerncap-reproducer"
 RANGE_FORMAT_NAME = "kerncap-range"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 15
+FORMAT_MINOR = 16
 UNRECORDED = "unrecorded"  # `Oracle.condition` of a launch whose result is not known
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
@@ -301,6 +301,7 @@ class Dispatch(_Base, frozen=True):
     group_bytes: PacketBytes = 0  # LDS of a workgroup, the kernel's own static part included
     private_bytes: PacketBytes = 0  # scratch of a work-item
     dimensions: Annotated[int, Meta(ge=1, le=3)] = 3
+    kernel_object: Address | None = None  # of the kernel's descriptor, as the loader placed it
 
 
 class GridSource(_Base, frozen=True):

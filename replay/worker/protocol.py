@@ -18,7 +18,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 from . import typed_json
 from .typed_json import Unreadable
 
-VERSION = 6  # of all that is in this file; a worker refuses the job of another one
+VERSION = 7  # of all that is in this file; a worker refuses the job of another one
 
 Scalar = int | float | bool | str | None
 Limits = tuple[int, float, float]  # view, rtol, atol
@@ -164,10 +164,14 @@ class HipImage:
     """What kerncap's process read in a code object: its ``kernel``, None if it does not say.
 
     ``objects``: (address in the file, size) of variables of the launch and of the kernel's descriptor.
+    ``inside``: the first address that the captured code object had in the application, and its bytes;
+    ``moved``: for parts of it the same, and the address in this file of what was there.
     """
 
     kernel: HipKernel | None = None
     objects: dict[str, tuple[int, int]] = field(default_factory=dict)
+    inside: tuple[int, int] = (0, 0)
+    moved: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

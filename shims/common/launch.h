@@ -76,6 +76,7 @@ struct Dispatch {
   uint32_t work_items[3] = {};
   uint32_t group_bytes = 0, private_bytes = 0;  // as the packet has them, the kernel's own included
   uint32_t dimensions = 0;                      // 0: no dispatch packet
+  uint64_t kernel_object = 0;                   // the address of the kernel's descriptor
 };
 
 class Stopped;  // device.h

@@ -125,7 +125,7 @@ void write_dispatch(json::Writer& json, const Dispatch& dispatch) {
   json.key(key::dispatch).begin_object().key(key::work_items).begin_array();
   for (uint32_t count : dispatch.work_items) json.value(count);
   json.end().field(key::group_bytes, dispatch.group_bytes).field(key::private_bytes, dispatch.private_bytes);
-  json.field(key::dimensions, dispatch.dimensions).end();
+  json.field(key::dimensions, dispatch.dimensions).field(key::kernel_object, dispatch.kernel_object).end();
 }
 
 void write_limits(json::Writer& json, const Limits& limits) {

@@ -42,6 +42,7 @@ Launch describe(const Queue& queue, HipKernel& kernel, const DispatchPacket& pac
   launch.dispatch.group_bytes = packet.group_segment_size;
   launch.dispatch.private_bytes = packet.private_segment_size;
   launch.dispatch.dimensions = packet.setup & 3U;
+  launch.dispatch.kernel_object = packet.kernel_object;
   if (packet.group_segment_size > kernel.static_group_bytes)
     launch.shared_bytes = packet.group_segment_size - kernel.static_group_bytes;
   launch.stream = const_cast<Queue*>(&queue);

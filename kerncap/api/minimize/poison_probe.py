@@ -55,7 +55,7 @@ class Probe:
 
 def pointer_words(engine: Engine) -> Masks:
     """Words that lead into a region: poison in their place faults, which costs a process each time."""
-    words = PointerWords(engine.manifest, engine.pre_files())
+    words = PointerWords(engine.manifest, engine.pre_files(), engine.captured_code)
     found: dict[int, Bits] = {}
     for number, region in enumerate(engine.manifest.regions):
         if region.size:

@@ -10,11 +10,17 @@ from .address_layout import Span, grouped
 from .host_memory import map_pages
 
 _GLOBAL_ALIGNMENT = 256
+_VIRTUAL_TABLE = "_ZTV"  # Source: Itanium C++ ABI, "Virtual Tables and RTTI"
 
 
 def is_own_global(region: JobRegion) -> bool:
     """Whether a region is a variable of the kernel's own module."""
     return bool(region["kind"] == "global" and not region.get("module", 0))
+
+
+def is_virtual_table(name: str | None) -> bool:
+    """Whether a variable is what calls of a class's virtual functions go by."""
+    return bool(name and name.startswith(_VIRTUAL_TABLE))
 
 
 def is_placed(region: JobRegion) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..common.failures import Refused
+from ..native.pointers import Move
 from ..protocol import HipImage
 from . import hsa
 from .device import Device
@@ -29,6 +30,7 @@ class Image:
         self.is_captured = is_captured
         symbol = loaded.kernels[name]
         self._objects = facts.objects if facts is not None else {}
+        self._moved = facts.moved if facts is not None else []
         kernel = facts.kernel if facts is not None else None
         self.metadata = kernel if kernel is not None and kernel.name == name else None
         self.kernel_object = self._fact(symbol, hsa.SYMBOL_KERNEL_OBJECT, 8)
@@ -55,6 +57,14 @@ class Image:
         if found is not None or inside is None or descriptor is None:
             return found
         return inside[0] - descriptor[0] + self.kernel_object, inside[1]
+
+    def code_moves(self) -> list[Move]:
+        """Where captured addresses of code lead in this image."""
+        descriptor = self._objects.get(self.symbol + _SUFFIX)
+        if descriptor is None:
+            return []
+        added = self.kernel_object - descriptor[0]
+        return [Move(captured, size, added + place) for captured, size, place in self._moved]
 
     def _fact(self, symbol: int, which: int, size: int = 4) -> int:
         return self._device.runtime.number("hsa_executable_symbol_get_info", symbol, which, size)

@@ -83,7 +83,7 @@ class NativeBackend(StateOperations[States], Judging):
         self._is_triton = is_triton(job)
         self._expected: dict[int, Any] = {}  # view -> bits that the reference gives
         self._layout: Layout | None = None  # of the captured kernel, as the driver sees it
-        self._sites: list[Site] | None = None
+        self._sites: dict[tuple[int, int], list[Site]] = {}
 
     def handle(self, request: Request) -> Any:
         try:
@@ -130,10 +130,10 @@ class NativeBackend(StateOperations[States], Judging):
             )
         variables = Variables(
             self.device, self.memory.regions, job["variables"], loaded, path in own, self.textures,
-            job["functions"],
+            job["functions"], loaded.code_moves() if hip is not None else [],
         )  # fmt: skip
         if variables.moves:
-            variables.set_sites(self._variable_sites())
+            variables.set_sites(self._variable_sites((0, 0) if hip is None else hip.inside))
         parameters = with_scalars(launched, job["arguments"], variation.scalars)
         pointers = self.moves.changed + self.moves.apply_to(parameters)
         to_variables = Moves(variables.moves).apply_to(parameters) + variables.sites
@@ -329,20 +329,21 @@ class NativeBackend(StateOperations[States], Judging):
 
     # --- variables ---------------------------------------------------------------------------------
 
-    def _variable_sites(self) -> list[Site]:
+    def _variable_sites(self, code: tuple[int, int]) -> list[Site]:
         """The words of all regions that point to a variable or a function of the module, before or after the
-        launch."""
-        if self._sites is None:
+        launch; ``code``: the captured address of its code, and its bytes."""
+        if code not in self._sites:
             regions = self.job["regions"]
             moves = [Move(r["base"], r["size"], 0) for r in regions if is_own_global(r)]
             moves += [Move(word["captured"], 1, 0) for word in self.job["functions"]]
+            moves += [Move(*code, 0)] if code[1] else []
             found: set[Site] = set()
             for index, region in enumerate(regions):
                 for state in ("pre", "post") if region["post"] else ("pre",):
                     data = self.states.read(state, index, 0, region["size"])
                     found |= {(index, offset) for offset, _ in find(data, region["base"], moves)}
-            self._sites = sorted(found)
-        return self._sites
+            self._sites[code] = sorted(found)
+        return self._sites[code]
 
 
 def _as_of_job(view: View) -> JobView:

@@ -8,9 +8,12 @@ launch.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..common.failures import Refused
+from ..common.placed_regions import is_virtual_table
 from ..cuda.device import Device
 from ..cuda.image import Image
 from ..cuda.textures import Textures
@@ -27,10 +30,11 @@ class Variables:
 
     def __init__(
         self, device: Device, regions: list[PlacedRegion], own: list[int], image: Image, whole: bool,
-        textures: Textures, functions: list[JobFunction],
+        textures: Textures, functions: list[JobFunction], code: Sequence[Move] = (),
     ) -> None:  # fmt: skip
         """``own``: which regions they are. ``whole``: the image is the captured one, and must have them all.
-        The image was just loaded: its variables have their first values.
+        The image was just loaded: its variables have their first values. ``code``: where captured addresses
+        of code lead in it; its virtual tables are its own then.
 
         Raises Refused, naming the variable that is missing or too small.
         """
@@ -39,6 +43,7 @@ class Variables:
         self._textures = textures
         self.at: dict[int, int] = {}
         self.missing: list[str] = []
+        tables: list[Move] = []
         for index in own:
             region = regions[index]
             name = str(region["name"])
@@ -49,12 +54,17 @@ class Variables:
                     raise Refused(f"the image has {what}, the launch used {region['size']:,} bytes of it")
                 self.missing.append(what)
                 continue
+            if code and is_virtual_table(name):
+                tables.append(Move(region["captured"], region["size"], found[0]))
+                continue
             self.at[index] = found[0]
         self.moves = [
             Move(regions[i]["captured"], regions[i]["size"], address)
             for i, address in self.at.items()
             if regions[i]["captured"] != address
         ]
+        self.moves += tables
+        self.moves += code
         moved = self._of_functions(functions)
         self.moves += moved
         self.notes = [f"addresses of {len(moved):,} functions are others here"] if moved else []
@@ -79,7 +89,7 @@ class Variables:
         """The words that point to variables. Raises Refused for more than are changed at each launch."""
         if len(sites) > _MOST_SITES:
             raise Refused(
-                f"{len(sites):,} words in memory point to variables of the module, which are "
+                f"{len(sites):,} words in memory point to variables or code of the module, which are "
                 "at other addresses here"
             )
         self._sites = sites

@@ -113,6 +113,7 @@ class key:
     itemsize = "itemsize"
     keep = "keep"
     kernel = "kernel"
+    kernel_object = "kernel_object"
     kernels = "kernels"
     key = "key"
     keyword_only = "keyword_only"

@@ -41,7 +41,8 @@ LONGEST_WAIT_S = 120
 MOST_BYTES = 2 << 30
 INTERNAL = 70
 NEWER = tuple(
-    GOLDEN.with_name(name) for name in ("v1.7", "v1.9", "v1.9-ranks", "v1.11", "v1.12", "v1.14", "v1.15")
+    GOLDEN.with_name(name)
+    for name in ("v1.7", "v1.9", "v1.9-ranks", "v1.11", "v1.12", "v1.14", "v1.15", "v1.16")
 )
 GOLDENS = (GOLDEN, GOLDEN_NATIVE, GOLDEN_BLOCK, GOLDEN_HIP, *NEWER)
 GONE = object()

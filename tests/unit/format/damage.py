@@ -27,6 +27,7 @@ GOLDEN_LIMITS = GOLDEN.with_name("v1.11")
 GOLDEN_CHUNK_FILES = GOLDEN.with_name("v1.12")
 GOLDEN_HEAP = GOLDEN.with_name("v1.14")
 GOLDEN_PRINTED = GOLDEN.with_name("v1.15")
+GOLDEN_CODE_PLACE = GOLDEN.with_name("v1.16")
 Edit = Callable[[Any], None]
 
 

@@ -45,6 +45,7 @@ from tests.unit.format.damage import (
     GOLDEN_ARENA,
     GOLDEN_BLOCK,
     GOLDEN_CHUNK_FILES,
+    GOLDEN_CODE_PLACE,
     GOLDEN_COLLECTIVE,
     GOLDEN_CUTE_DSL,
     GOLDEN_HEAP,
@@ -62,6 +63,7 @@ EVERY = {  # with the minor version that wrote it
     GOLDEN: 0, GOLDEN_NATIVE: 1, GOLDEN_BLOCK: 2, GOLDEN_HIP: 3, GOLDEN_IDLE: 4, GOLDEN_ARENA: 5,
     GOLDEN_NUMBA: 6, GOLDEN_TEXTURES: 7, GOLDEN_CUTE_DSL: 8, GOLDEN_PAYLOADS: 9, GOLDEN_COLLECTIVE: 9,
     GOLDEN_LIMITS: 11, GOLDEN_CHUNK_FILES: 12, GOLDEN_HEAP: 14, GOLDEN_PRINTED: 15,
+    GOLDEN_CODE_PLACE: 16,
 }  # fmt: skip
 
 
@@ -325,6 +327,13 @@ def test_limits_of_version_1_14() -> None:
 def test_printed_text_of_version_1_15() -> None:
     with Reproducer.open(GOLDEN_PRINTED) as golden:
         assert golden.manifest.oracle.printed == "scaled 3 of 4\nscaled 4 of 4\n"
+
+
+def test_the_place_of_the_code_of_version_1_16() -> None:
+    with Reproducer.open(GOLDEN_CODE_PLACE) as golden, Reproducer.open(GOLDEN_HIP) as old:
+        dispatch = golden.manifest.launch.dispatch
+        assert dispatch is not None and dispatch.kernel_object == 0x7F4000300000
+        assert msgspec.structs.replace(dispatch, kernel_object=None) == old.manifest.launch.dispatch
 
 
 @pytest.mark.parametrize("folder", EVERY, ids=lambda folder: folder.name)

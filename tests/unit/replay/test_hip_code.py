@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kerncap.replay import hip_image_facts
+from kerncap.format.elf import Elf
+from kerncap.replay import hip_code_places, hip_image_facts
+from kerncap.replay.hip_code_places import Captured
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.hip.hidden import Dispatched, fill
 from kerncap.replay.worker.protocol import HipImage, Slot
@@ -94,7 +96,72 @@ def test_of_a_damaged_one_nothing_is_said(data: bytes, tmp_path: Path) -> None:
 def test_any_damaged_byte_ends_in_facts(tmp_path: Path, at: int, byte: int) -> None:
     data = bytearray(GOLDEN.read_bytes())
     data[at] = byte
-    facts_of(bytes(data[: at + 1] if byte % 2 else data), tmp_path, SCALE)
+    damaged = bytes(data[: at + 1] if byte % 2 else data)
+    facts_of(damaged, tmp_path, SCALE)
+    whole = code_of(GOLDEN.read_bytes())
+    for captured, is_own in ((whole, False), (hip_code_places.captured(damaged, SCALE, CAPTURED, {}), True)):
+        file = tmp_path / "image.co"
+        found = hip_image_facts.of_file(file, SCALE, (), captured, is_own)
+        assert all(start >= 0 and size >= 0 and place >= 0 for start, size, place in found.moved)
+
+
+CAPTURED = 0x7F40_0000_0000
+
+
+def code_of(data: bytes, symbol: str = SCALE) -> Captured:
+    with_descriptor = hip_code_places.captured(data, symbol, CAPTURED, {})
+    assert with_descriptor is not None
+    return with_descriptor
+
+
+def test_the_captured_code_by_its_descriptor_or_a_variable() -> None:
+    data = GOLDEN.read_bytes()
+    code, descriptor = code_of(data), f"{SCALE}.kd"
+    [(place, _)] = hip_image_facts._objects(Elf(data), [descriptor]).values()
+    assert code.added == CAPTURED - place and CAPTURED in code.inside
+    assert code.moved_whole() == [(code.inside.start, len(code.inside), code.inside.start - code.added)]
+    assert (code.added + place, 64, place) in code.moved_to(Elf(data))
+    # What is known of variables must agree.
+    by_variable = hip_code_places.captured(data, SCALE, None, {descriptor: CAPTURED})
+    assert by_variable is not None and by_variable.added == code.added
+    other = {descriptor: CAPTURED, SCALE: CAPTURED}
+    assert hip_code_places.captured(data, SCALE, None, other) is None
+    assert hip_code_places.captured(data, "another", CAPTURED, {}) is None
+    assert hip_code_places.captured(data, SCALE, None, {}) is None
+    assert hip_code_places.captured(data, SCALE, place - 1, {}) is None  # below the address 0
+
+
+def test_what_an_address_of_the_application_is() -> None:
+    code = code_of(GOLDEN.read_bytes())
+    at = code.symbol_at(CAPTURED + 8)
+    assert at is not None and at.name == f"{SCALE}.kd"
+    assert code.symbol_at(CAPTURED + 64) is None or code.symbol_at(CAPTURED + 64) != at
+    kernel = next(each for each in code.elf.symbols() if each.name == SCALE)
+    begins = code.symbol_at(code.added + kernel.value)
+    assert begins is not None and begins.name == SCALE
+    assert code.symbol_at(code.added + kernel.value + 4) is None  # no function begins there
+
+
+@pytest.mark.parametrize(
+    ("word", "takes"),
+    [
+        (0xBE841C00, True),  # s_getpc_b64 s[4:5]
+        (0xBE9E1E04, True),  # s_swappc_b64 s[30:31], s[4:5]
+        (0xBE801D1E, False),  # s_setpc_b64 s[30:31]: a return
+        (0xBE840004, False),
+    ],
+)
+def test_whether_a_kernel_takes_addresses(word: int, takes: bool) -> None:
+    data = bytearray(GOLDEN.read_bytes())
+    elf = Elf(bytes(data))
+    kernel = next(each for each in elf.symbols() if each.name == SCALE)
+    section = elf.sections[kernel.section]
+    at = section.offset + kernel.value - section.address
+    nothing = 0xBF800000  # s_nop
+    data[at : at + kernel.size] = nothing.to_bytes(4, "little") * (kernel.size // 4)
+    data[at + 8 : at + 12] = word.to_bytes(4, "little")
+    assert hip_code_places.takes_addresses(Elf(bytes(data)), SCALE) == takes
+    assert hip_code_places.takes_addresses(elf, "another")  # nothing is known of it
 
 
 SHAPE = Dispatched((150, 6, 1), (64, 2, 1), 2, 1024, 0x7000, {"hidden_heap_v1": 0x9000})
