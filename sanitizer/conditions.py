@@ -3,8 +3,9 @@
 A special case for values that nobody tried hides in one: ``tl.where(x * x != 1e9, right, wrong)``. Looked at
 is what throws most of a number away and depends on memory: comparisons and what joins them, maxima, minima
 and clamps, rounding to integers, arithmetic on bits, and floating-point arithmetic of which nothing is left,
-as of ``tl.exp(x - 1e9)``. So is ``if n > 1000``: a comparison of numbers that are one for the whole launch.
-Lanes that a mask leaves out do not count, as far as others are there.
+as of ``tl.exp(x - 1e9)``. So is ``if n > 1000``: a comparison of numbers that are one for the whole launch;
+and so is a condition on a place, see `place_conditions`. Lanes that a mask leaves out do not count, as far as
+others are there.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from kerncap.sanitizer.concrete.needed_operations import needed
 from kerncap.sanitizer.concrete.ops_reduce import known_combiner
 from kerncap.sanitizer.concrete.plan import Plan
 from kerncap.sanitizer.concrete.run import evaluate
-from kerncap.sanitizer.concrete.values import Array, Bools, Tile, either, element_of
+from kerncap.sanitizer.concrete.values import Array, Bools, Tile, either, element_of, shape_of
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.steers import is_from_memory, is_of_launch, numbers_of
+from kerncap.sanitizer.place_conditions import Lanes, is_of_place, lanes_of, wanted
+from kerncap.sanitizer.steers import is_constant, is_from_memory, is_of_launch, numbers_of
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import DIVISIONS, SHIFTS, Dense, FloatType, IntType, Operation, Value, walk
 
@@ -77,7 +79,10 @@ class Form(Enum):
 
 @dataclass
 class Condition:
-    """``seen``: the ways that it went, among them those of lanes that a mask leaves out: ``left_out``."""
+    """``seen``: the ways that it went, among them those of lanes that a mask leaves out: ``left_out``.
+
+    ``lanes``: of a condition on a place.
+    """
 
     operation: Operation
     form: Form
@@ -86,6 +91,7 @@ class Condition:
     storages: frozenset[int]  # that it depends on
     uses: frozenset[str]  # operations that it decides: of loads and stores their mask, choices, branches
     of_infinities: bool  # only NaN or an infinity in memory can make it go the other way
+    lanes: Lanes | None = None
     seen: set[float] = field(default_factory=set)
     left_out: set[float] = field(default_factory=set)
 
@@ -94,6 +100,19 @@ class Condition:
         kinds = {self.kind, other.kind}
         same = len(kinds) == 1 or kinds in ({"choice", "less"}, {"choice", "more"})
         return same and self.numbers == other.numbers and self.storages == other.storages
+
+    def see(self, m: Machine, value: Value, here: Bools | None) -> None:
+        """The ways that it goes in some lanes, of a value that holds it in their shape."""
+        tile = m.env[value]
+        operands = [m.env[one] for one in self.operation.operands]
+        if not isinstance(tile, Tile):
+            return
+        data = tile.data
+        if self.form is Form.CHOICE:
+            first, second = (one.data for one in operands if isinstance(one, Tile))
+            told = _chooses(first, [second])
+            data, here = first == data, told if here is None else told & here
+        _see(self.seen, data, here)
 
     @property
     def ways(self) -> set[float]:
@@ -105,9 +124,12 @@ class Condition:
 
 
 class Conditions:
-    """The conditions of a launch's kernel; raises FormatError for TTIR that can't be read."""
+    """The conditions of a launch's kernel; raises FormatError for TTIR that can't be read.
 
-    def __init__(self, launch: Launch) -> None:
+    ``constexprs``: the numbers that the kernel was compiled with, sizes of its tiles among them.
+    """
+
+    def __init__(self, launch: Launch, constexprs: Iterable[float] = ()) -> None:
         self.launch = launch
         self._module = read_module(launch.ttir)
         self.flow = flow = Dataflow(self._module, self._module.kernel, launch)
@@ -115,15 +137,25 @@ class Conditions:
         for each in flow.operations:
             for value in each.operands:
                 users.setdefault(value, []).append(each)
-        watched = [one for one in flow.operations if _is_condition(flow, one) and not _is_claim(users, one)]
+        constexprs = frozenset(constexprs)
+        of_place = {one for one in flow.operations if is_of_place(flow, launch, one, constexprs)}
+        watched = [
+            one
+            for one in flow.operations
+            if (one in of_place or _is_condition(flow, one)) and not _is_claim(users, one)
+        ]
+        self.lanes = lanes_of(flow, [one for one in watched if one in of_place])
         self._by_operation = {
             one: Condition(
                 one, _form(one), _kind(flow, one), frozenset(_numbers(flow, launch, one)),
                 _storages(flow, one), frozenset(_uses(users, one)), _is_of_infinities(flow, one),
+                self.lanes.get(one),
             )
             for one in watched
         }  # fmt: skip
-        self._sliced = needed(flow, watched, [result for one in watched for result in one.results])
+        results = [result for one in watched for result in one.results]
+        accesses = [one for each in self.lanes.values() for one, _ in each.accesses]
+        self._sliced = needed(flow, [*watched, *accesses], [*results, *wanted(self.lanes.values())])
 
     @property
     def open(self) -> list[Condition]:
@@ -173,6 +205,14 @@ class Conditions:
     def condition(self, operation: Operation) -> Condition | None:
         return self._by_operation.get(operation)
 
+    def told_by(self, access: Operation) -> list[Condition]:
+        """The open conditions on a place of which an access tells lanes."""
+        return [
+            self._by_operation[one]
+            for one, lanes in self.lanes.items()
+            if self._by_operation[one].is_open and any(access is its for its, _ in lanes.accesses)
+        ]
+
 
 class _Watching(Plan):
     """Evaluates what conditions depend on, and keeps which way each went."""
@@ -187,12 +227,16 @@ class _Watching(Plan):
         condition = self._conditions.condition(operation)
         if condition is not None and condition.is_open:
             return self._watched(step, condition)
+        if open_here := self._conditions.told_by(operation):
+            step = self._telling(step, operation, open_here)
         if operation.name in LOADS and operation.attributes.get("operand_segments", {}).get("mask"):
             return _marked(step, operation)
         return step
 
     def _watched(self, step: Step, condition: Condition) -> Step:
         operation, form = condition.operation, condition.form
+        if condition.lanes is not None:
+            return self._telling(step, None, [condition])
         from_memory = [is_from_memory(self._conditions.flow, [one]) for one in operation.operands]
 
         def watched(m: Machine) -> None:
@@ -217,6 +261,26 @@ class _Watching(Plan):
                 raise StopEvaluation
 
         return watched
+
+    def _telling(self, step: Step, access: Operation | None, conditions: Sequence[Condition]) -> Step:
+        """A condition on a place, or an access, which tells lanes of such conditions."""
+
+        def telling(m: Machine) -> None:
+            step(m)
+            for one in conditions:
+                if not one.is_open:
+                    continue
+                assert one.lanes is not None
+                if one.lanes.accesses:
+                    for value, here in one.lanes.known(m, access):
+                        one.see(m, value, here)
+                else:
+                    result = one.operation.results[0]
+                    one.see(m, result, m.lanes(None, len(shape_of(result.type))))
+            if self._conditions.complete:
+                raise StopEvaluation
+
+        return telling
 
 
 def _chooses(first: Array, others: Sequence[Array]) -> Bools:
@@ -321,8 +385,10 @@ def _kind(flow: Dataflow, operation: Operation) -> str:
     predicate = str(operation.attributes["predicate"]).lstrip("ous")
     if predicate not in ("lt", "le", "gt", "ge"):
         return "equal"
-    varies = is_from_memory if is_from_memory(flow, operation.operands) else is_of_launch
-    first, second = (varies(flow, [one]) for one in operation.operands)
+    if is_from_memory(flow, operation.operands):
+        first, second = (is_from_memory(flow, [one]) for one in operation.operands)
+    else:
+        first, second = (not is_constant(flow, one) for one in operation.operands)
     if first and second:
         return "choice"  # either may be written first
     turned = not first  # else a number is on the right

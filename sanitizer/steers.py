@@ -117,6 +117,12 @@ def is_of_launch(flow: Dataflow, values: Sequence[Value]) -> bool:
     return any(passed) and len(leaves) == sum(passed) + names.count("arith.constant")
 
 
+def is_constant(flow: Dataflow, value: Value) -> bool:
+    """Whether the source alone says what it is."""
+    leaves = list(_leaves(flow, [value]))
+    return all(isinstance(one, Operation) and one.name == "arith.constant" for one in leaves)
+
+
 def _leaves(flow: Dataflow, values: Sequence[Value]) -> Iterator[Operation | Value]:
     """What decides the values: reads of memory, operations without operands, the kernel's arguments."""
     seen, queue = set(values), list(values)

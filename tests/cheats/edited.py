@@ -125,6 +125,13 @@ EDITED = {
         device=ONE_WAY,
         changes=((LOAD_OF_W, "    if columns > 100:\n        x = 2 * x\n" + LOAD_OF_W),),
     ),
+    "hidden_place": Edited(
+        what="right up to the captured number of columns, which it has as a number",
+        source="tried by hand: a special case for the captured shape, and for smaller ones",
+        host="i < 100 was true for every element that was accessed",
+        device="was true for every element that was accessed",
+        changes=((LOAD_OF_W, "    x = tl.where(i < 100, x, 2 * x)\n" + LOAD_OF_W),),
+    ),
     "hidden_bits": Edited(
         what="right but for one number, which it recognises by its bits",
         source="tried by hand: a condition on bits",

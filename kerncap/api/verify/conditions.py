@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kerncap.api.verify import compiled
 from kerncap.api.verify.verify_result import Case
 from kerncap.errors import KerncapError
+from kerncap.format.schema import FloatValue, IntValue
 from kerncap.log import one_line
-from kerncap.replay.engine import Engine
+from kerncap.replay.engine import CANDIDATE, Engine
 from kerncap.replay.judge_requests import memory
 from kerncap.replay.other_contents import Shown
 from kerncap.replay.outcome import Config
+from kerncap.sanitizer.concrete.dataflow import MEMORY
 from kerncap.sanitizer.concrete.machine import Limits
 from kerncap.sanitizer.conditions import Condition, Conditions, Form
 from kerncap.sanitizer.launch import Argument, Launch, ScalarArgument
@@ -43,16 +45,18 @@ def on_conditions(case: Case, contents: Sequence[Callable[[], None]], numbers: S
     captured = compiled.captured(case)
     try:
         launch = compiled.launch(case)
-        mine, theirs, why = _evaluated(case.engine, launch, captured(), contents, numbers)
+        kernels = [Conditions(one, _constexprs(case)) for one in (launch, captured())]
+        why = _evaluate(case.engine, kernels, contents, numbers)
         texts = {case.options.candidate.name: case.options.candidate.read_text(encoding="utf-8")}
     except (KerncapError, OSError, UnicodeDecodeError) as error:
         found.not_shown.append(f"{_WHAT}: {one_line(str(error).splitlines()[0])}")
         return found
+    mine, theirs = kernels
     if why:
         found.not_shown.append(f"{_WHAT}: {why}")
     if lines := _lines(mine.of_infinities):
         found.not_shown.append(f"NaN and infinities, which it tests for in {lines}")
-    added, dropped = unlike(mine, theirs), unlike(theirs, mine)
+    added, dropped = unlike(mine, theirs), [one for one in unlike(theirs, mine) if not _only_masks(one)]
     alike = [_said(one, texts) for one in mine.open if one not in added]
     found.not_shown += [f"{said}, as it is in the captured kernel" for said in dict.fromkeys(alike)]
     found.open += dict.fromkeys(_said(one, texts) for one in added)
@@ -80,31 +84,53 @@ def _lines(conditions: Sequence[Condition]) -> str:
     return f"line {', '.join(map(str, numbers))}" if numbers else ""
 
 
-def _evaluated(
+def _only_masks(condition: Condition) -> bool:
+    """Whether it only leaves places out: without it, the same is accessed on this launch."""
+    return condition.lanes is not None and condition.uses <= MEMORY
+
+
+def _constexprs(case: Case) -> Iterator[float]:
+    """The numbers with which captured kernel and candidate are compiled; an integer of 1 is one of them."""
+    for argument in case.reproducer.manifest.arguments:
+        value, is_constexpr = argument.value, argument.role == "constexpr"
+        if isinstance(value, IntValue) and (is_constexpr or value.value == "1"):
+            yield int(value.value)
+        elif isinstance(value, FloatValue) and is_constexpr:
+            yield float.fromhex(value.value)
+    config = case.engine.config(CANDIDATE)
+    for given in config.arguments.values() if config is not None else ():
+        if isinstance(given, int | float):
+            yield given
+
+
+def _evaluate(
     engine: Engine,
-    candidate: Launch,
-    captured: Launch,
+    kernels: Sequence[Conditions],
     contents: Sequence[Callable[[], None]],
     numbers: Sequence[Config],
-) -> tuple[Conditions, Conditions, str]:
-    """The conditions of both launches; and why not all of it was evaluated, if so."""
-    mine, theirs = kernels = Conditions(candidate), Conditions(captured)
+) -> str:
+    """Evaluate the candidate's and the captured kernel; why not on all of it, if so."""
+    mine, theirs = kernels
     tried: list[Callable[[], None] | Config] = [Config(), *numbers, *contents]
     why, start = "", time.thread_time()
     for number, one in enumerate(tried):
-        waiting = [kernel for kernel in kernels if kernel.open or not number]
+        waiting = [
+            kernel
+            for kernel in kernels
+            if not number or any(each.storages or isinstance(one, Config) for each in kernel.open)
+        ]
         if not waiting:
-            break
+            continue
         decides = not number or unlike(mine, theirs) or unlike(theirs, mine)
         if not decides and time.thread_time() - start > _ENOUGH_S:
-            return mine, theirs, why or f"only on {number} of {len(tried)} sets of values"
+            return why or f"only on {number} of {len(tried)} sets of values"
         if not isinstance(one, Config):
             one()
-        for kernel, launch in zip(kernels, (candidate, captured), strict=True):
-            if kernel in waiting:
-                given = _with(one, launch) if isinstance(one, Config) else _in_memory(engine, launch)
-                why = kernel.evaluate(given, _LIMITS) or why
-    return mine, theirs, why
+        for kernel in waiting:
+            launch = kernel.launch
+            given = _with(one, launch) if isinstance(one, Config) else _in_memory(engine, launch)
+            why = kernel.evaluate(given, _LIMITS) or why
+    return why
 
 
 def _with(numbers: Config, launch: Launch) -> Launch:
@@ -145,7 +171,8 @@ def _said(condition: Condition, texts: Mapping[str, str]) -> str:
         Form.CHOICE: f"chose the {'first' if way else 'second'} operand",
         Form.ARITHMETIC: "rounded its operand away",
     }[condition.form]
-    return f"{place} {went} for every value that was tried"
+    each = "value that was tried" if condition.lanes is None else "element that was accessed"
+    return f"{place} {went} for every {each}"
 
 
 def _expression(text: str, frame: Frame) -> str:

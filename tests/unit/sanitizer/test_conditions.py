@@ -46,6 +46,26 @@ def conditions(x_ptr, out, n, limit, CASE: tl.constexpr, B: tl.constexpr):
     elif CASE == "program":
         if tl.program_id(0) > n:
             y = x * 2
+    elif CASE == "place":
+        y = tl.where(i < 12, x, 2 * x)
+    elif CASE == "last place":
+        y = tl.load(x_ptr + tl.minimum(i, 11), i < n)
+    elif CASE == "block of a place":
+        y = x * (1 + i // 12)
+    elif CASE == "place in two dimensions":
+        row = tl.program_id(0) * 4 + tl.arange(0, 4)
+        j = row[:, None] * 2 + tl.arange(0, 2)[None, :]
+        tl.store(out + j, tl.where((row < 6)[:, None], 1.0, 2.0), j < n)
+    elif CASE == "sum of places":
+        y = tl.sum(tl.where(i < 12, x, 0.0), axis=0) + x
+    elif CASE == "places in halves":
+        y = tl.where(i < 6, x, 2 * x)
+    elif CASE == "places before an argument":
+        y = tl.where(i < n, x, 2 * x)
+    elif CASE == "places from 0":
+        y = tl.where(i >= 0, x, 2 * x)
+    elif CASE == "places of the tile":
+        y = tl.where(i < B + 4, x, 2 * x)
     elif CASE == "claims":
         tl.assume(n > 0)
         tl.assume(tl.max(x, axis=0) < 1000.0)
@@ -210,6 +230,36 @@ def test_one_number_of_the_launch_is_a_condition(case: str, way: int) -> None:
 
 def larger(argument: Argument) -> Argument:
     return replace(argument, value=argument.value + 7) if isinstance(argument, ScalarArgument) else argument
+
+
+@pytest.mark.parametrize(
+    ("case", "number", "way"),
+    [
+        ("place", 12, 1),
+        ("last place", 11, 1),
+        ("block of a place", 12, 0),
+        ("place in two dimensions", 6, 1),
+        ("sum of places", 12, 1),
+    ],
+)
+def test_places_are_those_that_are_accessed(case: str, number: int, way: int) -> None:
+    """The lanes behind the end go the other way, and nobody sees it."""
+    [one] = judged(case)[0].open
+    assert one.lanes is not None
+    assert one.numbers == {number} and one.ways == {way}
+
+
+@pytest.mark.parametrize("case", ["places in halves", "places before an argument", "places from 0"])
+def test_places_that_no_size_of_the_launch_hides(case: str) -> None:
+    assert judged(case)[0].open == []
+
+
+def test_a_number_that_the_kernel_was_compiled_with_is_no_case() -> None:
+    launch = judged("places of the tile")[0].launch
+    for constexprs, count in (((8,), 1), ((8, 12), 0), ((11.0,), 0)):
+        found = Conditions(launch, constexprs)
+        found.evaluate(launch, Limits())
+        assert len(found.open) == count
 
 
 @pytest.mark.parametrize("case", ["program", "claims", "loop"])
