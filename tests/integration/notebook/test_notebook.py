@@ -82,11 +82,13 @@ def test_an_interrupt_ends_the_command(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
 
     class Interrupted:
-        pid = 0
+        text, pid = "", 0
 
         def write(self, text: str) -> None:
-            if not self.pid and text.strip().isdigit():
-                self.pid = int(text)
+            self.text += text
+            line = re.search(r"^(\d+)\n", self.text, re.MULTILINE)  # with others before it, if it is late
+            if line and not self.pid:
+                self.pid = int(line[1])
                 raise KeyboardInterrupt
 
         def flush(self) -> None: ...
