@@ -17,6 +17,7 @@ from kerncap.sanitizer.checks.events.unwritten_uses import unused
 from kerncap.sanitizer.checks.races.conflict_findings import EQUAL_THERE
 from kerncap.sanitizer.checks.races.equal_values import computed
 from kerncap.sanitizer.checks.races.lanes import with_lanes
+from kerncap.sanitizer.checks.races.one_program import with_one_program
 from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.findings import (
     AccessKind,
@@ -244,9 +245,9 @@ def _is_chance(
 
 def _with_lanes(analysis: Analysis, settled: list[Settled], notes: list[str]) -> list[Settled]:
     try:
-        return with_lanes(analysis, settled)
+        return with_one_program(analysis, with_lanes(analysis, settled))
     except Exception as error:
-        notes.append(f"lanes that store to one place were not looked for: {_failure(error)}")
+        notes.append(f"lanes of one program that meet were not looked for: {_failure(error)}")
         return settled
 
 
@@ -290,7 +291,7 @@ def _unfollowed(analysis: Analysis, reason: str) -> list[Settled]:
 
 
 def kind_of(operation: Operation) -> AccessKind:
-    return MEMORY[operation.name]  # type: ignore[return-value]
+    return MEMORY[operation.name]
 
 
 def _programs(launch: Launch) -> tuple[Variable, Variable, Variable]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 # --- types ---------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Module:
 
 
 # Operations that touch the launch's memory, and how.
-MEMORY = {
+MEMORY: dict[str, Literal["load", "store", "atomic"]] = {
     "tt.load": "load", "tt.descriptor_load": "load", "tt.descriptor_gather": "load",
     "ttg.async_copy_global_to_local": "load",
     "tt.store": "store", "tt.descriptor_store": "store", "tt.descriptor_scatter": "store",

@@ -7,7 +7,7 @@ is unproven, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -47,7 +47,11 @@ UNDEFINED_LANES = f"{_ONE_PLACE}one of their values is undefined"
 
 def with_lanes(analysis: Analysis, settled: list[Settled]) -> list[Settled]:
     """The verdicts, with those of lanes that meet among those of races."""
-    verdicts = _decided(analysis, _candidates(analysis))
+    return joined(settled, _decided(analysis, _candidates(analysis)))
+
+
+def joined(settled: list[Settled], verdicts: Mapping[Operation, Verdict]) -> list[Settled]:
+    """With more verdicts among those of races."""
     operations = {operation.order: operation for operation in verdicts}
     done: list[Settled] = []
     for one in settled:
@@ -57,7 +61,7 @@ def with_lanes(analysis: Analysis, settled: list[Settled]) -> list[Settled]:
             one = replace(one, verdict=join(pair if isinstance(pair[0], Violated) else pair[::-1]))
         done.append(one)
     return done + [
-        Settled("race", "store", operation.location, verdicts[operation], order)
+        Settled("race", MEMORY[operation.name], operation.location, verdicts[operation], order)
         for order, operation in operations.items()
     ]
 
@@ -67,13 +71,13 @@ def _decided(analysis: Analysis, candidates: list[Operation]) -> dict[Operation,
     if not candidates:
         return {}
     searched = _Meeting(analysis, candidates)
-    verdicts = searched.verdicts(_search(analysis, searched, Track(undefined=True)))
+    verdicts = searched.verdicts(search(analysis, searched, Track(undefined=True)))
     # Where lanes go by a float, only those count that a GPU sends to the same place, too.
     deciding = deciding_roundings(analysis, candidates)
     if deciding:
         certain = _Meeting(analysis, deciding, rounding=True)
         moved = RoundingWatcher(deciding, certain)
-        outcome = _search(analysis, moved, Track(rounding=True))
+        outcome = search(analysis, moved, Track(rounding=True))
         moved.ended(outcome)
         again = certain.verdicts(outcome)
         for operation in deciding:
@@ -136,7 +140,7 @@ def _same_lanes(relation: Relation, access: Access) -> bool:
 # --- whether it is so ---------------------------------------------------------------------------------------
 
 
-def _search(analysis: Analysis, observer: Observer, track: Track) -> Outcome:
+def search(analysis: Analysis, observer: Observer, track: Track) -> Outcome:
     launch = analysis.launch
     tried = min(launch.program_count, _MAX_PROGRAMS)
     outcome = evaluate(
