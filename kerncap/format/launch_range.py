@@ -14,6 +14,7 @@ from kerncap.errors import UsageError
 from kerncap.format import schema
 from kerncap.format.chunk_reader import ChunkReader
 from kerncap.format.documents import decode_json, error_at
+from kerncap.format.final_name import file_stem
 from kerncap.format.manifest_file import check_format, check_manifest_digest, decode_manifest, format_of
 from kerncap.format.memory_index import STATES, MemoryIndex, decode_range
 from kerncap.format.names import (
@@ -28,7 +29,6 @@ from kerncap.format.names import (
     refuse_other_files,
 )
 from kerncap.format.reader import OpenedFolder, Reproducer, read_manifest
-from kerncap.format.sealed_folder import file_stem
 from kerncap.format.size_limits import MAX_INDEX_BYTES, MAX_MANIFEST_BYTES
 from kerncap.format.stored import check_digest, check_size, digest_file, open_file, read_file
 from kerncap.format.validate import Steps, stored_files

@@ -22,6 +22,7 @@ from kerncap.format import schema
 from kerncap.format.checks_file import Checks, decode_checks, encode_checks
 from kerncap.format.chunk_reader import ChunkReader, Raw
 from kerncap.format.documents import error_at
+from kerncap.format.final_name import file_stem
 from kerncap.format.folder import open_root, replace_file
 from kerncap.format.manifest_file import check_manifest_digest, decode_manifest, format_of
 from kerncap.format.memory_index import STATES, ZERO_ROW, MemoryIndex, State
@@ -36,7 +37,6 @@ from kerncap.format.names import (
 )
 from kerncap.format.packing import UNIT_BYTES
 from kerncap.format.positioned_write import write_parts
-from kerncap.format.sealed_folder import file_stem
 from kerncap.format.size_limits import MAX_CHECKS_BYTES, MAX_FILE_BYTES, MAX_INDEX_BYTES, MAX_MANIFEST_BYTES
 from kerncap.format.stored import (
     check_digest,

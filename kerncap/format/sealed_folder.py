@@ -5,22 +5,15 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 from kerncap import scratch, writable_by_others
 from kerncap.errors import KerncapError
 from kerncap.format import schema
+from kerncap.format.final_name import file_stem, final_names
 from kerncap.format.names import MANIFEST_DIGEST_PATH, MANIFEST_PATH
 from kerncap.format.stored import path_problem
-
-MAX_STEM = 120
-
-
-def file_stem(name: str) -> str:
-    """``name`` as the first part of a folder's name."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[:MAX_STEM] or "kernel"
 
 
 class SealedFolder:
@@ -76,8 +69,7 @@ class SealedFolder:
         self._made.remove()
 
     def _rename(self, digest: str) -> Path:
-        for digits in (8, 16, 64):
-            final = self._parent / f"{self._stem}-{digest[:digits]}"
+        for final in final_names(self._parent, self._stem, digest):
             if not os.path.lexists(final):
                 try:
                     self._made.name(final, replace=False)

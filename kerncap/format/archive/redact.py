@@ -13,7 +13,7 @@ import msgspec
 
 from kerncap import scratch
 from kerncap.format import schema
-from kerncap.format.archive.final_name import place
+from kerncap.format.archive.named_folder import place
 from kerncap.format.checks_file import Checks
 from kerncap.format.documents import canonical_json
 from kerncap.format.launch_range import LaunchRange

@@ -22,7 +22,7 @@ from kerncap import failure, scratch, writable_by_others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
 from kerncap.format.archive.directory import check_directory
-from kerncap.format.archive.final_name import place
+from kerncap.format.archive.named_folder import place
 from kerncap.format.checks_file import decode_checks
 from kerncap.format.launch_range import LaunchRange, decode_range_manifest, files_of_range
 from kerncap.format.manifest_file import decode_manifest, format_of

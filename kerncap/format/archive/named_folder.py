@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from kerncap.errors import KerncapError, UsageError
+from kerncap.format.final_name import final_names
 from kerncap.format.reader import OpenedFolder
 from kerncap.scratch import Scratch
 
@@ -17,8 +18,7 @@ def place(made: Scratch, parent: Path, like: OpenedFolder) -> Path:
     A whole one with the same manifest that is there is taken as it is; more digits are used beside
     other content. Raises UsageError if all names are taken.
     """
-    for digits in (8, 16, 64):
-        final = parent / f"{like.stem}-{like.manifest_sha256[:digits]}"
+    for final in final_names(parent, like.stem, like.manifest_sha256):
         if not os.path.lexists(final):
             made.name(final, replace=False)
             return final
