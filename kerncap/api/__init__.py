@@ -51,7 +51,8 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     from kerncap.api.pack import Packed, pack, unpack_file
     from kerncap.api.profile import ProfileResult, profile
     from kerncap.api.prove import ProveOptions, ProveResult, prove
-    from kerncap.api.replay import ReplayOptions, ReplayResult, Timing, replay
+    from kerncap.api.replay import ReplayOptions, ReplayResult, replay
+    from kerncap.api.replay_times import Timing
     from kerncap.api.report import Report as ReportPage
     from kerncap.api.report import report
     from kerncap.api.sanitize import sanitize_reproducer, sanitize_ttir
@@ -117,7 +118,8 @@ _PUBLIC = {
     "kerncap.api.pack": ("Packed", "pack", "unpack_file"),
     "kerncap.api.profile": ("ProfileResult", "profile"),
     "kerncap.api.prove": ("ProveOptions", "ProveResult", "prove"),
-    "kerncap.api.replay": ("ReplayOptions", "ReplayResult", "Timing", "replay"),
+    "kerncap.api.replay": ("ReplayOptions", "ReplayResult", "replay"),
+    "kerncap.api.replay_times": ("Timing",),
     "kerncap.api.report": ("Report as ReportPage", "report"),
     "kerncap.api.sanitize": ("sanitize_reproducer", "sanitize_ttir"),
     "kerncap.api.sanitize.python_call": ("sanitize_call",),

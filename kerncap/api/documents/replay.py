@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from kerncap.api.compare import Difference
 from kerncap.api.edit.diagnostics import Diagnostic
 from kerncap.api.edit.edit_result import FirstWrong, Times
-from kerncap.api.replay import Timing
+from kerncap.api.replay_times import Timing
 from kerncap.api.verify.verify_result import StageResult
 from kerncap.format.document_types import (
     Bytes,

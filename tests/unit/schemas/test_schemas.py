@@ -105,7 +105,8 @@ def test_the_check_is_strict() -> None:
 
 
 def test_timing() -> None:
-    from kerncap.api.replay import ReplayResult, Timing
+    from kerncap.api.replay import ReplayResult
+    from kerncap.api.replay_times import Timing
     from kerncap.replay.wording import Verdict
 
     timing = Timing(20, 0.5, 0.4, 0.6, "device events", 0.5, 0.7, 812.5)
