@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from tests.integration import forked_commands
-from tests.integration.docs.pages import Command, Reproducers, commands, differs, given, script
+from tests.integration.docs.pages import Command, Reproducers, commands, given, script
+from tests.integration.docs.shown_output import differs
 from tests.integration.small_softmax import small_softmax
 
 ROOT = Path(__file__).parents[3]

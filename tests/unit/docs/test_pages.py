@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.docs.pages import Reproducers, blocks, commands, differs, given, normal, unmarked
+from tests.integration.docs.pages import Reproducers, blocks, commands, given, unmarked
+from tests.integration.docs.shown_output import differs, normal
 from tests.unit.test_project import ROOT
 
 PAGE = """\
