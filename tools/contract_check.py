@@ -166,7 +166,7 @@ MESSAGES_ALLOWED = {
     "replay/choose.py": {"a package": ("numpy", "torch", "triton")},
     "replay/candidates/compilers.py": {"a group of a pattern": ("column",)},
     "replay/verdict.py": {"a language": ("triton",)},
-    "replay/worker/common/numeric_errors.py": {
+    "replay/worker/common/error_statistics.py": {
         _TALLIES: (
             "different", "elements", "finite", "inf_expected", "inf_found", "nan", "nan_expected",
             "nan_found", "negative", "outside", "positive", "scale", "special_differs", "worst",

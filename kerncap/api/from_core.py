@@ -20,7 +20,7 @@ from kerncap.capture.core_dump.code import Code, Place
 from kerncap.capture.core_dump.crash_log import CrashLog, read_log
 from kerncap.capture.core_dump.dump import Dump, Grid, open_dump
 from kerncap.capture.core_dump.faults import Fault, Stopped, Thread, find
-from kerncap.capture.kernel_folder_names import base_name
+from kerncap.capture.kernel_spellings import base_name
 from kerncap.errors import FormatError, UsageError
 from kerncap.log import one_line
 from kerncap.regular_file import open_regular

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from kerncap.capture import armed, images, languages, payloads
 from kerncap.capture.images import amdgpu, host_file
-from kerncap.capture.kernel_folder_names import spellings
+from kerncap.capture.kernel_spellings import spellings
 from kerncap.capture.options import CaptureOptions, Selection
 from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.source.request import SourceRequest

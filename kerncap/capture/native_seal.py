@@ -11,7 +11,7 @@ import msgspec
 from kerncap import env, log
 from kerncap.capture import images, languages, native_arguments
 from kerncap.capture.images import amdgpu
-from kerncap.capture.kernel_folder_names import short_name
+from kerncap.capture.kernel_spellings import short_name
 from kerncap.capture.payloads import LaunchRecord
 from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.source.request import SourceRequest

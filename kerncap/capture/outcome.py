@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kerncap.capture import kernel_folder_names
+from kerncap.capture import kernel_spellings
 from kerncap.capture.listed import Listing, Row
 from kerncap.capture.options import DEFAULT_OUTPUT, CaptureOptions
 from kerncap.capture.payloads import Frame, KernelCounts, LastRecord, SeenRecord
@@ -43,7 +43,7 @@ class KernelSummary:
     def spellings(self) -> tuple[str, ...]:
         """What ``-k`` is searched in, the shortest last."""
         if self.seen is not None and self.seen.mangled is not None:
-            return kernel_folder_names.spellings(self.seen.mangled, self.seen.qualified_name)
+            return kernel_spellings.spellings(self.seen.mangled, self.seen.qualified_name)
         return self.qualified_name, self.name
 
 

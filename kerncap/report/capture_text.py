@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import log
-from kerncap.capture.kernel_folder_names import base_name
+from kerncap.capture.kernel_spellings import base_name
 from kerncap.capture.outcome import CaptureResult, KernelSummary, SelfCheck
 from kerncap.capture.seal import SealedLaunch
 from kerncap.capture.target import signal_name

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from kerncap.capture.kernel_folder_names import base_name
+from kerncap.capture.kernel_spellings import base_name
 from kerncap.log import counted
 from kerncap.log import size as size_text
 from kerncap.printable import visible

@@ -341,7 +341,7 @@ class Nonfinite:
 
 @dataclass(frozen=True)
 class ErrorStatistics:
-    """Errors of a view's elements against other values of them; see `common/numeric_errors.py`.
+    """Errors of a view's elements against other values of them; see `common/error_statistics.py`.
 
     Means and maxima are of elements that are finite on both sides. ``outward``: positive away from zero;
     ``share``: of the tolerance; ``worst``: the index with most ulps.

@@ -11,7 +11,7 @@ import numpy as np
 
 from kerncap.api.diff.diff_result import Bin, First, Heat, Histogram, Measure, StateDiff
 from kerncap.format.memory_index import State
-from kerncap.replay.worker.common.numeric_errors import Errors
+from kerncap.replay.worker.common.error_statistics import Errors
 from kerncap.replay.worker.native.dtypes import Number
 
 MAP_ROWS, MAP_COLUMNS = 16, 64

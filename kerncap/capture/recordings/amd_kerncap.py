@@ -15,7 +15,7 @@ import numpy as np
 from kerncap.capture import native_arguments
 from kerncap.capture.images import amdgpu
 from kerncap.capture.images.problem import ImageProblem
-from kerncap.capture.kernel_folder_names import short_name
+from kerncap.capture.kernel_spellings import short_name
 from kerncap.capture.payloads import KernelName, LaunchRecord
 from kerncap.capture.recordings.recorded import (
     MAX_JSON_BYTES,

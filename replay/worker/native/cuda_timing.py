@@ -92,7 +92,7 @@ def _warm(device: Device, launcher: Launcher, deadline: float) -> float | None:
 
 
 def _cold(device: Device, bulk: Bulk, launcher: Launcher, restore: Restore, deadline: float) -> float | None:
-    """As `..timing.cold_ms`. Where our kernels don't run, the cache is filled by writing."""
+    """As `device_timing.cold_ms` of torch. Where our kernels don't run, the cache is filled by writing."""
     size = 2 * device.l2_bytes
     if not size or not device.room_for(2 * size):
         return None

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..common.boundary_values import on_boundaries
+from ..common.error_statistics import FORMATS, Boxes, Errors
 from ..common.failures import Refused
-from ..common.numeric_errors import FORMATS, Boxes, Errors
 from ..common.poison import words
 from ..job import Job
 from ..protocol import REFERENCE, ErrorBoxes, ErrorStatistics, Limits, Spread

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..common.error_statistics import Boxes, Errors
 from ..common.failures import Fault, Refused
-from ..common.numeric_errors import Boxes, Errors
 from ..job import Job
 from ..protocol import REFERENCE, ErrorBoxes, ErrorStatistics, Limits, Spread
 from .boundaries import give_boundaries

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncap.replay import rounding_bias
-from kerncap.replay.worker.common.numeric_errors import Boxes, Errors, Percentiles
+from kerncap.replay.worker.common.error_statistics import Boxes, Errors, Percentiles
 from kerncap.replay.worker.protocol import ErrorBoxes, ErrorStatistics
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kerncap.replay import rounding_bias
-from kerncap.replay.worker.common.numeric_errors import Errors
+from kerncap.replay.worker.common.error_statistics import Errors
 from kerncap.replay.worker.protocol import ErrorStatistics
 
 N = 4096

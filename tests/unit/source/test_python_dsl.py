@@ -9,7 +9,7 @@ import pytest
 
 from kerncap.api.edit.working_copy import unit_of
 from kerncap.capture import languages
-from kerncap.capture.kernel_folder_names import short_name
+from kerncap.capture.kernel_spellings import short_name
 from kerncap.capture.languages import FoundSource, SourceRequest
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer, ReproducerWriter

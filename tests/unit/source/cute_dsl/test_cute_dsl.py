@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kerncap.capture import images, languages, native_arguments
-from kerncap.capture.kernel_folder_names import short_name, spellings
+from kerncap.capture.kernel_spellings import short_name, spellings
 from kerncap.capture.languages import FoundSource, SourceRequest
 from kerncap.replay.candidates import symbols
 

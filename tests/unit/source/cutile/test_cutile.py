@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kerncap.capture import images, languages
-from kerncap.capture.kernel_folder_names import short_name, spellings
+from kerncap.capture.kernel_spellings import short_name, spellings
 from kerncap.capture.languages import SourceRequest
 from kerncap.replay.candidates import symbols
 

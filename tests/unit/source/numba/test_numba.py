@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kerncap.capture import languages
-from kerncap.capture.kernel_folder_names import short_name, spellings
+from kerncap.capture.kernel_spellings import short_name, spellings
 from kerncap.capture.languages import SourceRequest
 from kerncap.format import numba_names
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kerncap.capture import languages, native_arguments
-from kerncap.capture.kernel_folder_names import short_name
+from kerncap.capture.kernel_spellings import short_name
 from kerncap.capture.languages import FoundSource, SourceRequest
 from kerncap.capture.payloads import LaunchRecord, convert
 from kerncap.format import schema
