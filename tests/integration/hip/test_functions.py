@@ -77,7 +77,7 @@ def compiled(shared_bench: Bench, programs: Programs) -> Captured:
     return capture(shared_bench, replay_launches.ARCH, programs("functions"))
 
 
-@pytest.fixture(scope="module", params=["gfx942", pytest.param("gfx950", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=["gfx942", "gfx950"])
 def loaded(
     request: pytest.FixtureRequest, shim: Path, programs: Programs, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Captured]:
@@ -115,6 +115,7 @@ def test_an_edited_source_has_its_own_functions(
     assert document["result"] == result and why in " ".join(document["reasons"]), document
 
 
+@pytest.mark.long
 def test_a_newer_compilers_code(loaded: Captured, tmp_path: Path) -> None:
     for name in NAMES:
         document = loaded.bench.judge(loaded.paths[name])
