@@ -36,10 +36,10 @@ _REDUCTIONS = frozenset(("tt.reduce", "tt.scan"))
 _MOST_ELEMENTS = 1 << 24  # that are kept
 
 OTHER_LANES = (
-    "two lanes of one program access a place that one of them stores to, and no barrier is between: "
-    "tl.debug_barrier() orders them"
+    "two lanes of one program access one place, one of them with a store, and no barrier is between them; "
+    "tl.debug_barrier() would order them"
 )
-_OPEN = "whether lanes of one program meet with no barrier between is not decided"
+_OPEN = "whether two lanes of one program meet with no barrier between them is not decided"
 
 Pair = tuple[Operation, Operation]
 Barrier = tuple[int, "Block | None"]  # its place in the text, and what is ordered: all that goes through here
