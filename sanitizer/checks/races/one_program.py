@@ -8,7 +8,7 @@ that such a pair is unproven, and no finding. Lanes at one place in tiles of one
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 import numpy as np
@@ -20,7 +20,7 @@ from kerncap.sanitizer.checks.races.ranges import Ranges
 from kerncap.sanitizer.checks.races.relation import Relation
 from kerncap.sanitizer.checks.races.sides import Side, program_axes, sides_of
 from kerncap.sanitizer.concrete.dataflow import around
-from kerncap.sanitizer.concrete.events import AccessEvent, Bools, Ints
+from kerncap.sanitizer.concrete.events import AccessEvent, Bools, Ints, StopEvaluation
 from kerncap.sanitizer.concrete.run import Track
 from kerncap.sanitizer.concrete.values import shape_of
 from kerncap.sanitizer.findings import Settled, Unproven, Verdict
@@ -182,13 +182,17 @@ def _is_in(block: Block, loop: Operation) -> bool:
 
 @dataclass
 class _Kept:
-    """Elements of one event: program and byte address in one number, sorted, and the lane of each."""
+    """Elements of events: program and byte address in one number, and the lane of each; sorted."""
 
-    operation: Operation
     keys: Ints
     lanes: Ints
     shape: tuple[int, ...]
     width: int
+
+    def with_later(self, later: _Kept) -> _Kept:
+        keys, lanes = np.concatenate((self.keys, later.keys)), np.concatenate((self.lanes, later.lanes))
+        order = np.lexsort((lanes, keys))
+        return replace(self, keys=keys[order], lanes=lanes[order])
 
 
 @dataclass
@@ -199,7 +203,7 @@ class _Meeting:
     pairs: set[Pair]
     met: set[Operation] = field(default_factory=set)
     reason: str | None = None
-    _kept: list[_Kept] = field(default_factory=list)
+    _kept: dict[Operation, list[_Kept]] = field(default_factory=dict)
     _elements: int = 0
 
     def __post_init__(self) -> None:
@@ -212,14 +216,24 @@ class _Meeting:
             return
         made = self._of(in_own_storage(self.analysis.launch, event))
         if operation in self._second and operation not in self.met:
-            earlier = (one for one in self._kept if (one.operation, operation) in self.pairs)
-            if any(_met(one, made) for one in earlier):
+            earlier = (kept for first, kept in self._kept.items() if (first, operation) in self.pairs)
+            if any(_met(one, made) for kept in earlier for one in kept):
                 self.met.add(operation)
+                if self.met == self._second:
+                    raise StopEvaluation
         if operation in self._first and self.reason is None:
-            self._kept.append(made)
-            self._elements += len(made.keys)
-            if self._elements > _MOST_ELEMENTS:
-                self.reason, self._kept = f"too large: more than {_MOST_ELEMENTS:,} elements", []
+            self._keep(operation, made)
+
+    def _keep(self, operation: Operation, made: _Kept) -> None:
+        """In few lists, of which each is longer than the next: a loop has many events."""
+        kept = self._kept.setdefault(operation, [])
+        kept.append(made)
+        while len(kept) > 1 and len(kept[-1].keys) >= len(kept[-2].keys):
+            later = kept.pop()
+            kept[-1] = kept[-1].with_later(later)
+        self._elements += len(made.keys)
+        if self._elements > _MOST_ELEMENTS:
+            self.reason, self._kept = f"too large: more than {_MOST_ELEMENTS:,} elements", {}
 
     def _of(self, event: AccessEvent) -> _Kept:
         chosen = np.flatnonzero(event.mask)
@@ -227,10 +241,9 @@ class _Meeting:
         addresses = addresses_of(self.analysis.launch, event).reshape(-1)[chosen]
         # Sixteen bits for programs, of which fewer are evaluated, and 48 for addresses.
         keys = (event.programs[chosen // size] << np.int64(48)) + addresses
-        order = np.argsort(keys, kind="stable")
-        return _Kept(
-            event.operation, keys[order], (chosen % size)[order], event.mask.shape[1:], event.width_bytes
-        )
+        lanes = chosen % size
+        order = np.lexsort((lanes, keys))
+        return _Kept(keys[order], lanes[order], event.mask.shape[1:], event.width_bytes)
 
 
 def _met(first: _Kept, second: _Kept) -> bool:
@@ -238,7 +251,7 @@ def _met(first: _Kept, second: _Kept) -> bool:
     same_tiles = first.shape == second.shape and first.width == second.width and bool(first.shape)
     for step in _steps(first.width, second.width):
         keys = second.keys + step
-        for side in ("left", "right"):  # of several lanes at one place, the first and the last
+        for side in ("left", "right"):  # of the lanes at one place, the least and the largest
             at = np.searchsorted(first.keys, keys, side) - (side == "right")
             here: Bools = (at >= 0) & (at < len(first.keys))
             here[here] = first.keys[at[here]] == keys[here]

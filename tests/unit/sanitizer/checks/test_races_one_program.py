@@ -63,6 +63,10 @@ def accesses(x, o, c, n, HOW: tl.constexpr, B: tl.constexpr):
         for k in range(2):
             w = tl.load(x + p + (i + k) % B)  # rounds of a loop
             tl.store(x + p + i, w + 1)  # rounds of a loop
+    elif HOW == "a lane in the middle":
+        for k in range(3):
+            tl.store(o + p + (i + 64 - k * (k - 2)) % B, v)  # a lane in the middle
+        tl.store(x + p + i, tl.load(o + p + i))  # a lane in the middle
     elif HOW == "rounds with a barrier":
         for k in range(2):
             w = tl.load(x + p + (i + k) % B)
@@ -109,6 +113,7 @@ def open_lines(how: str, programs: int = 3) -> list[int]:
 @pytest.mark.parametrize("how", [
     "turned", "turned in place", "other tile", "one number", "all over", "rounds of a loop",
     "barrier in a branch", "places from memory", "atomic without a result", "turned after a sum",
+    "a lane in the middle",
 ])  # fmt: skip
 def test_lanes_that_meet(how: str) -> None:
     lines, first = inspect.getsourcelines(accesses.fn)
