@@ -93,8 +93,10 @@ def _candidates(analysis: Analysis) -> set[Pair]:
 
 
 def _counts(first: Access, second: Access) -> bool:
-    """Whether one of both stores. One number of a program is stored by one thread, which loaded it before."""
-    return _stores(first.kind, second.kind) and bool(first.shape or second.shape or first.kind == "store")
+    """Whether one of both stores. One number of a program is stored by one thread, but loaded by all."""
+    if first.shape or second.shape:
+        return _stores(first.kind, second.kind)
+    return (first.kind, second.kind) == ("store", "load")
 
 
 def _stores(first: str, second: str) -> bool:

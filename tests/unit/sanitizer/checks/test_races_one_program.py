@@ -53,6 +53,9 @@ def accesses(x, o, c, n, HOW: tl.constexpr, B: tl.constexpr):
         tl.store(o + p + i, v * tl.load(c + p))  # one number
     elif HOW == "counted up":
         tl.store(c + p, tl.load(c + p) + 1)
+    elif HOW == "stored twice":
+        tl.store(c + p, 1.0)
+        tl.store(c + p, tl.load(x + p))
     elif HOW == "beside":
         tl.store(o + p + i, v, i < B // 2)
         tl.store(x + p + i, tl.load(o + p + B - 1 - i, i < B // 2, 0.0))
@@ -124,7 +127,8 @@ def test_lanes_that_meet(how: str) -> None:
 
 @pytest.mark.parametrize("how", [
     "turned after a barrier", "turned in place after a sum", "turned in place after a loop", "same lanes",
-    "counted up", "beside", "rounds with a barrier", "rounds of the same lanes", "result of an atomic",
+    "counted up", "stored twice", "beside", "rounds with a barrier", "rounds of the same lanes",
+    "result of an atomic",
 ])  # fmt: skip
 def test_lanes_that_are_ordered_or_apart(how: str) -> None:
     assert open_lines(how) == []
