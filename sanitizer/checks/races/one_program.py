@@ -2,7 +2,8 @@
 
 A program's lanes are spread over a GPU's threads, and ``tl.store`` waits for none of them: what a lane
 stores, another one may load before or after. Triton's source says nothing of which lanes share a thread, so
-that such a pair is unproven, and no finding. Lanes at one place in tiles of one shape have one thread.
+that such a pair is unproven, and no finding. Lanes at the same position in tiles of one shape and element
+size are assumed to share a thread.
 """
 
 from __future__ import annotations
