@@ -25,7 +25,7 @@ def may_change(info: os.stat_result) -> str | None:
 
 
 def may_replace(path: Path | str) -> tuple[Path, str] | None:
-    """The folder above ``path`` in which anyone may exchange what it holds, and why; None if there is none.
+    """The folder above ``path`` in which anyone may exchange what it holds, and why; None if nobody may.
 
     In a folder such as /tmp, where each may remove only what is their own, nobody can.
     """

@@ -107,7 +107,7 @@ class Measured:
 
 
 def load(reproducer: Reproducer) -> Measured | None:
-    """The write set that the reproducer keeps; None if there is none."""
+    """The write set that the reproducer keeps; None if it keeps none."""
     kept = WriteSet.load(reproducer)
     if kept is None:
         return None

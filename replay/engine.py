@@ -231,7 +231,7 @@ class Engine(WorkerTimes):
         self._variants.build_ahead(config)
 
     def load_captured(self) -> None:
-        """Load the captured image. Raises BackendUnavailable if there is none."""
+        """Load the captured image. Raises BackendUnavailable if nothing was captured to load."""
         self._variants.image_of_capture()
 
     def load_rebuilt(self) -> None:

@@ -167,7 +167,7 @@ class Variants:
         self._tried(name, Loaded(path, variation, image))
 
     def image_of_capture(self) -> None:
-        """Load the captured image. Raises BackendUnavailable if there is none to load."""
+        """Load the captured image. Raises BackendUnavailable if nothing was captured to load."""
         content = self._connection.job.content
         path = content["images"][0] if self.launcher == "native" else content["code"].get("cubin")
         if path is None:

@@ -98,7 +98,7 @@ def _newest(path: Path) -> Path:
 
 
 def _log(path: Path) -> CrashLog | None:
-    """What a log of a crash says; None for a file that is none."""
+    """What a log of a crash says; None if the file is not a log."""
     log = read_log(path)
     if log is None or not (log.is_fault or log.error or log.dumps):
         return None

@@ -144,7 +144,7 @@ class WriteSet:
 
     @classmethod
     def load(cls, reproducer: Reproducer) -> WriteSet | None:
-        """The write set that checks.json names, all rules checked; None if there is none."""
+        """The write set that checks.json names, all rules checked; None if it names none."""
         checks = reproducer.checks()
         if checks is None or checks.write_set is None:
             return None

@@ -49,7 +49,7 @@ def _start(folder: str) -> None:
 
 
 def _chain() -> None:
-    """Run the next sitecustomize under its own name, or be absent if there is none."""
+    """Run the next sitecustomize under its own name; without another one, act as if this one were absent."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 

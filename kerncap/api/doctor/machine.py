@@ -16,7 +16,7 @@ _INSTALL = {
     "apt-get": "sudo apt-get install", "dnf": "sudo dnf install", "yum": "sudo yum install",
     "zypper": "sudo zypper install", "pacman": "sudo pacman -S", "apk": "sudo apk add",
 }  # fmt: skip
-# What the distributions call it; if a manager is not named, its users are told the thing itself.
+# What the distributions call it; users of a manager that is not listed are shown what is missing.
 _PACKAGES = {
     "compiler": {
         "apt-get": "g++", "dnf": "gcc-c++", "yum": "gcc-c++", "zypper": "gcc-c++", "pacman": "gcc",

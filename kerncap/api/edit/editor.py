@@ -47,7 +47,7 @@ class Editor:
 
 
 def chosen(environment: Mapping[str, str] = os.environ) -> Editor:
-    """$VISUAL, else $EDITOR, else a usual one. Raises UsageError if there is none."""
+    """$VISUAL, else $EDITOR, else a usual editor. Raises UsageError if no editor is found."""
     text = environment.get("VISUAL") or environment.get("EDITOR") or ""
     try:
         words = shlex.split(text)

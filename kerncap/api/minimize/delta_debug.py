@@ -28,7 +28,7 @@ class Piece:
         return self.stop - self.start
 
     def halves(self, unit: int) -> tuple[Piece, Piece] | None:
-        """Two pieces that meet at a multiple of ``unit``; None if there is none inside."""
+        """Two pieces that meet at a multiple of ``unit``; None if no multiple lies inside."""
         middle = (self.start + self.size // 2 + unit - 1) // unit * unit
         if not self.start < middle < self.stop:
             middle = (self.stop - 1) // unit * unit

@@ -111,7 +111,7 @@ def check_pointers(reproducer: Reproducer) -> None:
 
 
 def padded(manifest: schema.Manifest) -> Layout:
-    """Wider rows for every tensor whose strides are arguments; empty if there is none."""
+    """Wider rows for every tensor whose strides are arguments; empty without such tensors."""
     layout = Layout()
     named = {
         argument.name: int(argument.value.value)

@@ -1,6 +1,6 @@
 """CUDA C++ and HIP: line tables, compile_commands.json, folders to search.
 
-The reason is said if there is none. What the kernel's file is compiled with goes into a recipe.
+Without one, the reason is given. What the kernel's file is compiled with goes into a recipe.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def is_sorted(tensor: Any, wide: Any, idle: Idle) -> bool:
 
 
 def value_range(flat: Any, wide: Any, idle: Idle) -> tuple[float, float]:
-    """The least and the largest finite value; (0, 0) if there is none."""
+    """The least and the largest finite value; (0, 0) if no value is finite."""
     low, high = math.inf, -math.inf
     for start in range(0, flat.numel(), ELEMENTS):
         part = flat[start : start + ELEMENTS]

@@ -20,7 +20,7 @@ MAX_TEXT = 1 << 20  # characters of one function
 
 
 def source_text(obj: Any, raw: types.FunctionType) -> tuple[str | None, int, str | None]:
-    """(text, first line, doubt) of a function; the text is None if there is none."""
+    """(text, first line, doubt) of a function; the text is None if it can't be found."""
     if raw.__name__ == "<lambda>":
         return _lambda_text(raw)
     live = getattr(obj, "src", None) if jit_kind(obj) else None  # the user may have replaced it

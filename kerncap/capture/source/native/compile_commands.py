@@ -1,4 +1,4 @@
-"""How a project compiles its files: `compile_commands.json`, or `build.ninja` if there is none.
+"""How a project compiles its files: `compile_commands.json`, or else `build.ninja`.
 
 Found upward from where the target is, and in build folders on the way.
 """
