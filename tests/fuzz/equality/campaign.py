@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import importlib.util
 import inspect
+import multiprocessing
 import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +54,7 @@ def _functions_beside(kernel: Any) -> dict[str, ast.FunctionDef]:
     return {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
 
 
+@functools.cache
 def chosen(count: int, seed: int) -> list[Mutated]:
     """Of all mutants of all kernels that are proved equal to another."""
     found, seen = [], set()
@@ -112,27 +116,32 @@ def judge(one: Mutated, path: Path, runs: int = RUNS) -> str:
     return answer(first, second, runs)
 
 
-def answers(count: int, seed: int, runs: int = RUNS) -> Iterator[tuple[Mutated, str]]:
-    with tempfile.TemporaryDirectory() as name:
-        for number, one in enumerate(chosen(count, seed)):
-            yield one, judge(one, Path(name) / f"mutant_{number}.py", runs)
+def judged(number: int, count: int, seed: int, runs: int = RUNS) -> tuple[str, str]:
+    """A mutant as text, and what the proof says of it."""
+    one = chosen(count, seed)[number]
+    with tempfile.TemporaryDirectory() as folder:
+        return f"{one}\n{one.mutant.source}", judge(one, Path(folder) / f"mutant_{number}.py", runs)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(
+    about: str | None, chosen: Callable[..., Sequence[Any]], judged: Callable[..., tuple[str, str]]
+) -> int:
+    """``chosen``: the mutants; ``judged``: one by its number, as text, and what the proof says."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
     given = parser.parse_args()
+    one = functools.partial(judged, count=given.mutants, seed=given.seed)
     tally: Counter[str] = Counter()
-    for one, found in answers(given.mutants, given.seed):
-        tally[found] += 1
-        if found == "WRONG":
-            print(f"=== {one}\n{one.mutant.source}", flush=True)
+    with ProcessPoolExecutor(given.processes, multiprocessing.get_context("spawn")) as pool:
+        for text, found in pool.map(one, range(len(chosen(given.mutants, given.seed)))):
+            tally[found] += 1
+            if found == "WRONG":
+                print(f"=== {text}", flush=True)
     print(f"{sum(tally.values())} mutants: {dict(tally)}; wrong: {tally['WRONG']}")
     return bool(tally["WRONG"])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, chosen, judged))

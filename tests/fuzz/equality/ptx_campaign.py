@@ -5,17 +5,16 @@ python -m tests.fuzz.equality.ptx_campaign --mutants 1000 --seed 1
 
 from __future__ import annotations
 
-import argparse
+import functools
 import random
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kerncap.sanitizer.equality.numbers import NotModelled
 from kerncap.sanitizer.equality.runs import kernel_of
-from tests.fuzz.equality.campaign import RUNS, answer
+from tests.fuzz.equality.campaign import RUNS, answer, main
 from tests.integration.equality.cuda.launches import text
 from tests.integration.equality.cuda.pairs import EQUAL, Run
 
@@ -73,6 +72,7 @@ def _changed(line: str, chance: random.Random) -> Iterator[str]:
         yield ""
 
 
+@functools.cache
 def chosen(count: int, seed: int) -> list[PtxMutant]:
     """Of all mutants of all kernels that are proved equal to another."""
     chance, found = random.Random(seed), []
@@ -99,22 +99,11 @@ def judge(one: PtxMutant, runs: int = RUNS) -> str:
     return answer(first, second, runs)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--mutants", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    tally: Counter[str] = Counter()
-    for one in chosen(given.mutants, given.seed):
-        found = judge(one)
-        tally[found] += 1
-        if found in ("WRONG", "proved"):
-            print(f"{found}: {one.run.kernel}: {one.before}  ->  {one.after}", flush=True)
-    print(f"{sum(tally.values())} mutants: {dict(tally)}; wrong: {tally['WRONG']}")
-    return bool(tally["WRONG"])
+def judged(number: int, count: int, seed: int) -> tuple[str, str]:
+    """A mutant as text, and what the proof says of it."""
+    one = chosen(count, seed)[number]
+    return f"{one.run.kernel}: {one.before}  ->  {one.after}", judge(one)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, chosen, judged))
