@@ -61,7 +61,7 @@ ALLOWED = {
     f"{HOOK}/inductor.py": {_TRITON: ("stream", "signature", "configs", "device")},
     f"{HOOK}/kernels.py": {_TRITON: ("constexpr",)},
     f"{HOOK}/run_hook.py": {_TRITON: ("grid",)},
-    f"{HOOK}/closure.py": {"a torch device's type": ("cpu", "cuda")},
+    f"{HOOK}/reachable_memory.py": {"a torch device's type": ("cpu", "cuda")},
     f"{HOOK}/mirror.py": {"a key of torch's memory snapshot": ("address", "size")},
     f"{HOOK}/nvtx_ranges.py": {_WHERE: ("range",)},
     f"{HOOK}/selection.py": {"what became of a capture": ("failed",)},

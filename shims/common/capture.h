@@ -46,8 +46,8 @@ bool lists_only() noexcept;
 // Whether kernels that nobody wants now may be wanted later (`kerncap arm`).
 bool may_be_armed() noexcept;
 
-// Capture `launch` around `call(context)`: gate, drain, closure, pre-state, the launch, drain, post-state,
-// records. Whatever goes wrong on the way is a record; the launch happens exactly once and its
+// Capture `launch` around `call(context)`: gate, drain, reachable memory, pre-state, the launch, drain,
+// post-state, records. Whatever goes wrong on the way is a record; the launch happens exactly once and its
 // status is returned. Must be called with no gate::Pass held.
 int run(const Launch& launch, Call call, void* context) noexcept;
 

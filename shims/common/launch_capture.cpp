@@ -196,7 +196,7 @@ void LaunchCapture::take() {
   }
   launched_ns_ = now_ns();
   real_.once();
-  bool good = !closure_.not_held.empty() ? after_not_held() : conf_.on_fault ? after_on_fault() : after();
+  bool good = !reachable_.not_held.empty() ? after_not_held() : conf_.on_fault ? after_on_fault() : after();
   if (!good && !settled_) fail();
 }
 
@@ -231,7 +231,7 @@ void LaunchCapture::leave() noexcept {
 // A collective ends when other ranks come to theirs, which may be this process's next launch: nothing waits
 // here, before or after it.
 bool LaunchCapture::name_what_is_not_held(const char* library) {
-  closure_.not_held = peers::needs(library, MemoryMap::instance().snapshot());
+  reachable_.not_held = peers::needs(library, MemoryMap::instance().snapshot());
   python_stack_ = python_stack_here();
   if (!enter()) return false;
   facts_ = device_.describe(launch_.device);
@@ -240,12 +240,12 @@ bool LaunchCapture::name_what_is_not_held(const char* library) {
 
 bool LaunchCapture::describe_only() {
   if (conf_.conditional()) {
-    why_ = "it needs " + closure_.not_held.front() + "; nothing of that can be kept for a condition";
+    why_ = "it needs " + reachable_.not_held.front() + "; nothing of that can be kept for a condition";
     return false;
   }
-  closure_.regions.clear();
-  closure_.textures.clear();
-  closure_.included_bytes = closure_.stored_bytes = 0;
+  reachable_.regions.clear();
+  reachable_.textures.clear();
+  reachable_.included_bytes = reachable_.stored_bytes = 0;
   number_ = static_cast<int64_t>(engine_.session.next_launch());
   write_launch();
   if (!recorded_) why_ = engine_.session.refusal("its record");
@@ -299,7 +299,7 @@ bool LaunchCapture::prepare() {
       request_.globals.push_back(std::move(variable));
   std::string note;
   device_.unseen(&note);
-  if (!note.empty()) closure_.notes.push_back(note);
+  if (!note.empty()) reachable_.notes.push_back(note);
   return true;
 }
 
@@ -347,15 +347,15 @@ bool LaunchCapture::look() {
     why_ = what;
     return false;
   }
-  if (!let_through.empty()) closure_.notes.push_back(let_through);
+  if (!let_through.empty()) reachable_.notes.push_back(let_through);
   if (poll == Poll::failed) {
     if (is_fault(device_.status())) engine_.saw_fault(what);
     why_ = "an earlier launch failed: " + what;
     return false;
   }
   if (!device_.prepare(&why_) || !find_regions()) return false;
-  if (closure_.not_held.empty())
-    for (const Region& region : closure_.regions)
+  if (reachable_.not_held.empty())
+    for (const Region& region : reachable_.regions)
       if (region.kind == RegionKind::device && region.shared.empty() && region.device != launch_.device &&
           waits_for(region.device))
         return false;
@@ -364,7 +364,7 @@ bool LaunchCapture::look() {
 
 bool LaunchCapture::before() {
   if (!look()) return false;
-  if (!closure_.not_held.empty()) return describe_only();
+  if (!reachable_.not_held.empty()) return describe_only();
   if (launch_.stopped == nullptr) limits_.heap_in_use = device_.heap_in_use();
   if (!check_sizes() || !place_arrays()) return false;
   number_ = static_cast<int64_t>(engine_.session.next_launch());
@@ -388,16 +388,16 @@ bool LaunchCapture::find_regions() {
       allocation.device = launch_.device;
   // What Triton launches takes no textures, and a number that is also one's is a number.
   if (!wanted_.chosen) request_.textures = device_.textures();
-  if (!find_closure(device_, launch_, std::move(request_), &closure_, &why_)) return false;
-  why_ = closure_.refusal;
+  if (!find_reachable_memory(device_, launch_, std::move(request_), &reachable_, &why_)) return false;
+  why_ = reachable_.refusal;
   return why_.empty();
 }
 
 // Each array is copied into memory of ours, which is then measured, kept and compared as any other.
 bool LaunchCapture::place_arrays() {
-  for (TextureObject& texture : closure_.textures) {
+  for (TextureObject& texture : reachable_.textures) {
     if (texture.array == 0) continue;
-    std::vector<Region>& regions = closure_.regions;
+    std::vector<Region>& regions = reachable_.regions;
     auto is_its = [&](const Region& region) { return region.array == texture.array; };
     auto known = std::find_if(regions.begin(), regions.end(), is_its);
     texture.region = static_cast<size_t>(known - regions.begin());
@@ -421,22 +421,22 @@ bool LaunchCapture::place_arrays() {
 
 // While nobody else is at the device's memory: the gate is closed.
 void LaunchCapture::release_arrays() noexcept {
-  for (Region& region : closure_.regions)
+  for (Region& region : reachable_.regions)
     if (region.array != 0) device_.free_clone(region.device, region.base);
-  for (Region& region : closure_.regions) region.array = 0;
+  for (Region& region : reachable_.regions) region.array = 0;
 }
 
 bool LaunchCapture::fits() {
-  uint64_t size = closure_.stored_bytes;
-  if (!closure_.unfinished && size <= conf_.max_size) return true;
-  why_ = "it can reach " + std::string(closure_.unfinished ? "at least " : "") + size_text(size) +
-         ", more than --max-size " + size_text(conf_.max_size) + ": " + describe_sizes(closure_.regions);
+  uint64_t size = reachable_.stored_bytes;
+  if (!reachable_.unfinished && size <= conf_.max_size) return true;
+  why_ = "it can reach " + std::string(reachable_.unfinished ? "at least " : "") + size_text(size) +
+         ", more than --max-size " + size_text(conf_.max_size) + ": " + describe_sizes(reachable_.regions);
   return false;
 }
 
 bool LaunchCapture::check_sizes() {
   if (conf_.no_values) return true;
-  uint64_t size = closure_.stored_bytes;
+  uint64_t size = reachable_.stored_bytes;
   if (!fits()) return false;
   if (!wanted_.chosen && engine_.selection.exceeds_limit(size)) {
     why_ = word::filter::limit;
@@ -448,7 +448,7 @@ bool LaunchCapture::check_sizes() {
 
 bool LaunchCapture::snapshot() {
   uint64_t started = now_ns();
-  layout_ = std::make_unique<Layout>(closure_.regions, conf_.chunk_bytes);
+  layout_ = std::make_unique<Layout>(reachable_.regions, conf_.chunk_bytes);
   pre_ = std::make_unique<Snapshot>(device_, *layout_);
   if (!pre_->measure(&why_)) return false;
   // After a fault only the host's memory is there.
@@ -607,7 +607,7 @@ void LaunchCapture::settle(Outcome outcome) {
     engine_.set_result(wanted_.choice.token, fate, why_);
     if (outcome == Outcome::kept) engine_.selection.chosen_was_kept();
   } else {
-    bool done = engine_.selection.settle(launch_, outcome, closure_.stored_bytes, why_);
+    bool done = engine_.selection.settle(launch_, outcome, reachable_.stored_bytes, why_);
     if (outcome == Outcome::kept || outcome == Outcome::failed) engine_.write_counts();
     real_.stop_after = done && outcome == Outcome::kept && conf_.stop;
   }

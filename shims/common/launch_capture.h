@@ -1,5 +1,5 @@
-// One capture: gate, drain, closure, pre-state, the target's own launch, post-state, and the records of
-// all that.
+// One capture: gate, drain, reachable memory, pre-state, the target's own launch, post-state, and the records
+// of all that.
 #ifndef KERNCAP_COMMON_LAUNCH_CAPTURE_H
 #define KERNCAP_COMMON_LAUNCH_CAPTURE_H
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/capture.h"
-#include "common/closure.h"
 #include "common/device.h"
 #include "common/engine.h"
+#include "common/reachable_memory.h"
 #include "common/snapshot.h"
 
 namespace kerncap {
@@ -112,12 +112,12 @@ class LaunchCapture {
   bool entered_ = false, gated_ = false, settled_ = false, recorded_ = false;
   DeviceFacts facts_;
   Limits limits_;
-  ClosureRequest request_;
+  ReachableMemoryRequest request_;
   std::vector<Parameter> parameters_;  // where they lie, if anybody tells
   bool parameters_known_ = false;
   std::string program_;
   PythonStack python_stack_;
-  Closure closure_;
+  ReachableMemory reachable_;
   std::unique_ptr<Layout> layout_;
   std::unique_ptr<Snapshot> pre_;
   SnapshotFilePtr pre_file_, post_file_;

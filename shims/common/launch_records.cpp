@@ -52,12 +52,12 @@ void write_regions(json::Writer& json, const std::vector<Region>& regions) {
   json.end();
 }
 
-void write_textures(json::Writer& json, const Closure& closure) {
+void write_textures(json::Writer& json, const ReachableMemory& reachable) {
   auto bytes_or_null = [&](Key name, const std::vector<uint8_t>& bytes) {
     json.text_or_null(name, bytes.empty() ? std::string() : hex(bytes.data(), bytes.size()));
   };
   json.key(key::textures).begin_array();
-  for (const TextureObject& texture : closure.textures) {
+  for (const TextureObject& texture : reachable.textures) {
     json.begin_object().field(key::handle, texture.handle).field(key::kind, texture.kind);
     json.field(key::reason, texture.reason).field(key::resource, texture.resource);
     if (texture.array != 0)
@@ -74,21 +74,21 @@ void write_textures(json::Writer& json, const Closure& closure) {
   json.end();
 }
 
-void write_closure(json::Writer& json, const Closure& closure, const Conf& conf) {
-  uint64_t included = conf.no_values ? 0 : closure.included_bytes;
+void write_closure(json::Writer& json, const ReachableMemory& reachable, const Conf& conf) {
+  uint64_t included = conf.no_values ? 0 : reachable.included_bytes;
   json.key(key::closure)
       .begin_object()
       .field(key::mode, conf.memory)
       .field(key::consistency, word::consistency::gated);
   json.field(key::included_bytes, included);
-  json.field(key::left_out_bytes, closure.left_out_bytes + closure.included_bytes - included);
+  json.field(key::left_out_bytes, reachable.left_out_bytes + reachable.included_bytes - included);
   json.key(key::left_out).begin_array();
   if (conf.no_values) json.value("all contents (--no-values)");
-  for (const std::string& name : closure.left_out) json.value(name);
+  for (const std::string& name : reachable.left_out) json.value(name);
   json.end();
-  if (!closure.not_held.empty()) {
+  if (!reachable.not_held.empty()) {
     json.key(key::not_held).begin_array();
-    for (const std::string& what : closure.not_held) json.value(what);
+    for (const std::string& what : reachable.not_held) json.value(what);
     json.end();
   }
   json.end();
@@ -222,8 +222,8 @@ void LaunchCapture::write_launch() {
   write_limits(json, limits_);
   write_device(json, facts_);
   json.key(key::arguments).begin_array().end().key(key::options).begin_object().end();
-  write_regions(json, closure_.regions);
-  if (!closure_.textures.empty()) write_textures(json, closure_);
+  write_regions(json, reachable_.regions);
+  if (!reachable_.textures.empty()) write_textures(json, reachable_);
   json.key(key::views).begin_array().end().key(key::pre);
   if (pre_file_ != nullptr && !conf_.no_values)
     pre_file_->describe(json);
@@ -233,8 +233,8 @@ void LaunchCapture::write_launch() {
   if (layout_ != nullptr)
     for (uint64_t offset : layout_->offsets) json.value(offset);
   json.end();
-  write_closure(json, closure_, conf_);
-  if (!conf_.no_values && closure_.included_bytes > conf_.max_size) json.field(key::sparse, true);
+  write_closure(json, reachable_, conf_);
+  if (!conf_.no_values && reachable_.included_bytes > conf_.max_size) json.field(key::sparse, true);
   json.null_field(key::autotune).null_field(key::source);
   write_stack(json, key::python_stack, python_stack_);
   json.key(key::range).begin_array();
@@ -248,7 +248,7 @@ void LaunchCapture::write_launch() {
   if (!program_.empty()) json.field(key::program, program_);
   json.text_or_null(key::annotation, wanted_.choice.annotation);
   json.key(key::notes).begin_array();
-  for (const std::string& note : closure_.notes) json.value(note);
+  for (const std::string& note : reachable_.notes) json.value(note);
   json.end().field(key::time_ns, wall_ns());
   json.text_or_null(key::condition, conf_.condition() != nullptr ? conf_.condition() : "");
   json.end();
@@ -257,7 +257,7 @@ void LaunchCapture::write_launch() {
 
 void LaunchCapture::write_traced(const std::string& error) {
   const Kernel& kernel = *launch_.kernel;
-  const std::vector<Region>& regions = closure_.regions;
+  const std::vector<Region>& regions = reachable_.regions;
   json::Writer json;
   json.begin_object().field(key::launch, number_).field(key::mode, word::mode::native);
   json.key(key::kernel).begin_object().field(key::name, without_parameters(kernel.demangled));

@@ -47,13 +47,13 @@ bool LaunchCapture::trace_before() {
     return false;
   }
   if (!prepare() || !close_gate() || !look()) return false;
-  if (!closure_.not_held.empty()) {
-    why_ = "it needs " + closure_.not_held.front() + ", which can't be hashed";
+  if (!reachable_.not_held.empty()) {
+    why_ = "it needs " + reachable_.not_held.front() + ", which can't be hashed";
     return false;
   }
   if (!fits() || !place_arrays()) return false;
   number_ = static_cast<int64_t>(engine_.session.next_launch());
-  layout_ = std::make_unique<Layout>(closure_.regions, conf_.chunk_bytes);
+  layout_ = std::make_unique<Layout>(reachable_.regions, conf_.chunk_bytes);
   return find_addresses() && print(&before_);
 }
 
@@ -89,10 +89,10 @@ bool LaunchCapture::print(Prints* prints) {
 
 // Words that lead into allocated memory are others in each process.
 bool LaunchCapture::find_addresses() {
-  addresses_.assign(closure_.regions.size(), false);
+  addresses_.assign(reachable_.regions.size(), false);
   const std::vector<Interval> table = allocated();
-  for (size_t i = 0; i < closure_.regions.size() && !table.empty(); ++i) {
-    const Region& region = closure_.regions[i];
+  for (size_t i = 0; i < reachable_.regions.size() && !table.empty(); ++i) {
+    const Region& region = reachable_.regions[i];
     uint64_t start = (region.base + 7) & ~7ULL, end = region.base + region.size;
     if (region.kind == RegionKind::array || start + 8 > end) continue;
     ScanRange range{start, (end - start) / 8, region.device, region.kind == RegionKind::host};

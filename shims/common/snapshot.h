@@ -1,5 +1,5 @@
-// A closure's bytes at one moment, kept where that is cheapest until it is known who wants them, and
-// what of it a launch changed.
+// The bytes of reachable memory at one moment, kept where that is cheapest until it is known who wants them,
+// and what of it a launch changed.
 //
 // Chunk by chunk there is a fingerprint, made on the device where it runs our kernels: chunks of zeros
 // are never copied, and of the state after a launch only those that changed.
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/closure.h"
 #include "common/device.h"
+#include "common/reachable_memory.h"
 #include "common/snapshot_file.h"
 #include "common/writer_pool.h"
 

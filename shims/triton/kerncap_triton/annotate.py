@@ -8,10 +8,10 @@ from typing import Any, Callable, Dict, List, Optional
 
 from . import cuda, generations, mirror, native
 from .call import Call
-from .closure import Unsupported, check_memory, storage_of
 from .compiled_kernel import Awaiting
 from .contract import RecordKind, key, word
 from .kernels import Counters
+from .reachable_memory import Unsupported, check_memory, storage_of
 from .session import Session
 from .watch import Refused, Watch
 

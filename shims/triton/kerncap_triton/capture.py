@@ -11,10 +11,10 @@ from typing import Any, Dict, List, Optional
 
 from . import conditions, cuda, generations, values
 from .call import Call
-from .closure import Closure, Unsupported, size_text
 from .contract import RecordKind, key, word
 from .images import Image, images_of
 from .kernels import Counters
+from .reachable_memory import ReachableMemory, Unsupported, size_text
 from .session import Session
 from .state import State
 from .watch import Refused, Watch
@@ -32,7 +32,7 @@ class Capture(Watch):
         self.chunk = options.chunk_bytes
         self.drain_s = options.drain_timeout_s
         self.fault_s = options.fault_timeout_s
-        self.closure = Closure()
+        self.reachable = ReachableMemory()
         self.launch: Optional[int] = None
         self.pre: Optional[State] = None
         self._post: Optional[Image] = None
@@ -44,9 +44,9 @@ class Capture(Watch):
 
     def begin(self) -> None:
         """Copy the pre-state and write LAUNCH. Raises Unsupported or Refused with the reason."""
-        arguments = self._encode_arguments(self.closure.add)
-        self.closure.close()
-        self.size = self.closure.size
+        arguments = self._encode_arguments(self.reachable.add)
+        self.reachable.close()
+        self.size = self.reachable.size
         if self.uses_device and cuda.is_capturing():
             raise Unsupported(
                 "this launch is inside a CUDA graph capture, where nothing can be copied; "
@@ -65,7 +65,7 @@ class Capture(Watch):
     @property
     def uses_device(self) -> bool:
         return self.call.kernel.mode != word.mode.interpreter or any(
-            not r.is_host for r in self.closure.regions
+            not r.is_host for r in self.reachable.regions
         )
 
     @property
@@ -73,12 +73,12 @@ class Capture(Watch):
         return not self.session.options.no_values
 
     def _check_size(self) -> None:
-        size = self.closure.size
+        size = self.reachable.size
         limit = self.session.options.max_size
         if size > limit and self.keeps_values:
             raise Unsupported(
                 f"its arguments hold {size_text(size)}, more than --max-size {size_text(limit)}: "
-                f"{self.closure.describe_sizes()}"
+                f"{self.reachable.describe_sizes()}"
             )
         if self.session.selection.exceeds_limit(size):
             raise Refused(word.filter.limit)
@@ -96,7 +96,7 @@ class Capture(Watch):
         started_ns = time.perf_counter_ns()
         images = images_of(self.session)
         image = images.surviving(self.launch, "pre") if self.condition else images.file(self.launch, "pre")
-        self.pre = State(self.closure, image, self.chunk, self.drain_s)
+        self.pre = State(self.reachable, image, self.chunk, self.drain_s)
         # Only the host's memory is there after a fault.
         self.pre.take(on_device=self.condition in (word.when.nonfinite, word.when.differs))
         self.copy_ns[key.pre] = time.perf_counter_ns() - started_ns
@@ -106,16 +106,16 @@ class Capture(Watch):
         closure = {
             key.mode: word.memory.args,
             key.consistency: word.consistency.cooperative,
-            key.included_bytes: self.closure.size if kept else 0,
-            key.left_out_bytes: 0 if kept else self.closure.size,
+            key.included_bytes: self.reachable.size if kept else 0,
+            key.left_out_bytes: 0 if kept else self.reachable.size,
             key.left_out: [] if kept else ["all contents (--no-values)"],
         }
         return {
             **self._describe(arguments, grid),
             key.launch: self.launch,
             key.device: describe_device(*self.call.device()),
-            key.regions: [region.as_record() for region in self.closure.regions],
-            key.views: self.closure.views,
+            key.regions: [region.as_record() for region in self.reachable.regions],
+            key.views: self.reachable.views,
             key.pre: self.pre.image.reference if self.pre is not None else None,
             key.pre_offsets: self.pre.offsets if self.pre is not None else [],
             key.closure: closure,
@@ -218,12 +218,12 @@ class Capture(Watch):
         if self.pre is None:
             raise Unsupported(f"--when {self.condition} needs the values")
         if self.condition == word.when.nonfinite:
-            return conditions.nonfinite(self.closure, self.pre)
+            return conditions.nonfinite(self.reachable, self.pre)
         assert self.again is not None and self.launch is not None
         images = images_of(self.session)
-        after = State(self.closure, images.surviving(self.launch, "post"), self.chunk, self.drain_s)
+        after = State(self.reachable, images.surviving(self.launch, "post"), self.chunk, self.drain_s)
         try:
-            return conditions.differs(self.closure, self.pre, after, self.again, self.drain)
+            return conditions.differs(self.reachable, self.pre, after, self.again, self.drain)
         finally:
             images.discard(after.image)
 

@@ -7,15 +7,15 @@ import itertools
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 from . import copying, cuda
-from .closure import Closure
 from .contract import key
+from .reachable_memory import ReachableMemory
 from .state import Chunks, State, is_on_device
 
 PIECE_ELEMENTS = 4 << 20  # looked at in one go: bounds the scratch memory on the target's device
 _BITS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
-def nonfinite(closure: Closure, before: State) -> Optional[str]:
+def nonfinite(reachable: ReachableMemory, before: State) -> Optional[str]:
     """Where a float view holds a NaN or an infinity that this launch wrote; None if nowhere.
 
     An element counts if it is not finite now and had other bits ``before``: a NaN that was there
@@ -23,11 +23,11 @@ def nonfinite(closure: Closure, before: State) -> Optional[str]:
     """
     found = []
     with cuda.quiet():
-        for (name, tensor), view in zip(closure.tensors(), closure.views):
+        for (name, tensor), view in zip(reachable.tensors(), reachable.views):
             if not _can_be_nonfinite(tensor):
                 continue
             region = view[key.region]
-            text = _first_nonfinite(name, tensor.detach(), region, closure.regions[region].base, before)
+            text = _first_nonfinite(name, tensor.detach(), region, reachable.regions[region].base, before)
             if text is not None and text not in found:
                 found.append(text)
     return "; ".join(found) or None
@@ -104,7 +104,11 @@ def _bits(torch: Any, tensor: Any) -> Any:
 
 
 def differs(
-    closure: Closure, before: State, after: State, again: Callable[[], Any], drain: Callable[[str], None]
+    reachable: ReachableMemory,
+    before: State,
+    after: State,
+    again: Callable[[], Any],
+    drain: Callable[[str], None],
 ) -> Optional[str]:
     """Run the launch ``again`` from the state ``before`` it; where its results differ, or None.
 
@@ -115,16 +119,16 @@ def differs(
         before.restore()
         again()
         drain("after the second launch")
-        return _first_difference(closure, after.compare(), after)
+        return _first_difference(reachable, after.compare(), after)
     finally:
         after.restore()
 
 
-def _first_difference(closure: Closure, chunks: Chunks, after: State) -> Optional[str]:
+def _first_difference(reachable: ReachableMemory, chunks: Chunks, after: State) -> Optional[str]:
     if not chunks:
         return None
     number, chunk = min(chunks)
-    region = closure.regions[number]
+    region = reachable.regions[number]
     offset = chunk * after.chunk
     if not is_on_device(region):
         length = min(after.chunk, region.size - offset)
@@ -133,7 +137,7 @@ def _first_difference(closure: Closure, chunks: Chunks, after: State) -> Optiona
         after.read(number, offset, ctypes.addressof(image), length)
         then = image.raw
         offset += next(i for i in range(length) if now[i] != then[i])
-    names = [v[key.name] for v in closure.views if v[key.region] == number]
+    names = [v[key.name] for v in reachable.views if v[key.region] == number]
     place = f"{', '.join(names)} near byte {offset}"
     return f"{len(chunks)} chunk{'s' if len(chunks) > 1 else ''} differ, first in {place}"
 

@@ -16,8 +16,8 @@ import os
 import threading
 from typing import Callable, Iterable, Iterator, List, Optional, Tuple
 
-from .closure import Region
 from .quiet_signals import QuietSignals
+from .reachable_memory import Region
 from .room import Room
 
 PIECE = 8 << 20

@@ -14,9 +14,9 @@ import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from . import copying
-from .closure import Region, Unsupported
 from .contract import key, word
 from .copying import PIECE, Work
+from .reachable_memory import Region, Unsupported
 
 RING = 8  # pinned buffers of PIECE bytes
 

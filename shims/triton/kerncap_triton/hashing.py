@@ -8,8 +8,8 @@ import hashlib
 from typing import Dict, List, Tuple
 
 from . import copying, cuda
-from .closure import Closure, Region
 from .contract import key
+from .reachable_memory import ReachableMemory, Region
 
 DIGEST_BYTES = 16
 _WORD = 8
@@ -39,14 +39,14 @@ def digests(regions: List[Region], timeout_s: float) -> List[str]:
     return [hashlib.sha256(b"".join(each)).hexdigest()[: 2 * DIGEST_BYTES] for each in parts]
 
 
-def holding_addresses(closure: Closure) -> List[bool]:
+def holding_addresses(reachable: ReachableMemory) -> List[bool]:
     """For each region whether a tensor of 64-bit integers on it points into this process's memory."""
     wide = {
-        view[key.region] for view in closure.views if view[key.dtype] in ("int64", "uint64")
+        view[key.region] for view in reachable.views if view[key.dtype] in ("int64", "uint64")
     }  # fmt: skip
     ranges: List[Tuple[int, int]] = []
     found = []
-    for number, region in enumerate(closure.regions):
+    for number, region in enumerate(reachable.regions):
         words = [] if number not in wide else [w for w in _first_words(region) if w >= _LEAST_ADDRESS]
         if words and not ranges:
             ranges = _mapped()

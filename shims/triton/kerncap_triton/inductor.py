@@ -17,9 +17,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import compiled, generations, native, run_hook, values
 from .annotate import Annotation
 from .call import Call
-from .closure import Unsupported
 from .contract import key, word
 from .kernels import Kernel
+from .reachable_memory import Unsupported
 from .session import Session
 from .timing import Timing
 from .watch import Watch

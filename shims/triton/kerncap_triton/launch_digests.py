@@ -7,9 +7,9 @@ from typing import Any, Dict, List, Optional
 
 from . import cuda, hashing, nvtx_ranges, values
 from .call import Call, python_stack
-from .closure import Closure, Unsupported, size_text
 from .contract import RecordKind, key, word
 from .kernels import Counters
+from .reachable_memory import ReachableMemory, Unsupported, size_text
 from .session import Session
 from .watch import Watch
 
@@ -20,7 +20,7 @@ class Trace(Watch):
     def __init__(self, session: Session, counters: Counters, call: Call, fn: Any, ordinal: int) -> None:
         super().__init__(session, counters, call, fn, ordinal, None)
         self._launch = session.next_launch()
-        self._closure = Closure()
+        self._reachable = ReachableMemory()
         self._time_ns = time.time_ns()
         self._known: Dict[str, Any] = {}  # of the record, as soon as it is known
         self._before: List[str] = []
@@ -28,18 +28,18 @@ class Trace(Watch):
 
     def begin(self) -> None:
         """Hash the arguments' storages. Raises Unsupported with the reason."""
-        self._known = {key.arguments: self._encode_arguments(self._closure.add), key.grid: self._grid()}
-        self._closure.close()
-        self._known[key.views] = self._closure.views
+        self._known = {key.arguments: self._encode_arguments(self._reachable.add), key.grid: self._grid()}
+        self._reachable.close()
+        self._known[key.views] = self._reachable.views
         if self._uses_device and cuda.is_capturing():
             raise Unsupported("it is inside a graph capture, where nothing can be read")
         limit = self.session.options.max_size
-        if self._closure.size > limit:
+        if self._reachable.size > limit:
             raise Unsupported(
-                f"its arguments hold {size_text(self._closure.size)}, more than {size_text(limit)}"
+                f"its arguments hold {size_text(self._reachable.size)}, more than {size_text(limit)}"
             )
         self._before = self._digests("before the launch")
-        self._addresses = hashing.holding_addresses(self._closure)
+        self._addresses = hashing.holding_addresses(self._reachable)
 
     def finish(self, result: Any) -> None:
         after = self._digests("after the launch")
@@ -54,7 +54,7 @@ class Trace(Watch):
                     **({key.addresses: True} if addresses else {}),
                 }
                 for region, before, now, addresses in zip(
-                    self._closure.regions, self._before, after, self._addresses
+                    self._reachable.regions, self._before, after, self._addresses
                 )
             ]
         )
@@ -71,14 +71,14 @@ class Trace(Watch):
     @property
     def _uses_device(self) -> bool:
         return self.call.kernel.mode != word.mode.interpreter or any(
-            not region.is_host for region in self._closure.regions
+            not region.is_host for region in self._reachable.regions
         )
 
     def _digests(self, when: str) -> List[str]:
         timeout_s = self.session.options.drain_timeout_s
         if self._uses_device and cuda.is_live() and not cuda.drain(cuda.record_event(), timeout_s):
             raise Unsupported(f"stream did not finish within {timeout_s:g} s {when}")
-        return hashing.digests(self._closure.regions, timeout_s)
+        return hashing.digests(self._reachable.regions, timeout_s)
 
     def _write(
         self, *, hashed: Optional[List[Any]] = None, reason: Optional[str] = None, error: Optional[str] = None

@@ -12,11 +12,11 @@ from . import autotune, cuda, launch_span, native, nvtx_ranges, signal_handlers,
 from .annotate import Annotation
 from .call import Call, python_stack
 from .capture import Capture
-from .closure import Unsupported
 from .contract import word
 from .kernels import Counters, Kernel
 from .launch_digests import Trace
 from .launch_span import LaunchSpan
+from .reachable_memory import Unsupported
 from .rows import Key
 from .session import Session
 from .timing import Timing

@@ -118,7 +118,7 @@ class Selection:
         return max(0, self.first - counters.ordinal)
 
     def exceeds_limit(self, size: int) -> bool:
-        """Whether the default selection has no room for a closure of this size."""
+        """Whether the default selection has no room for memory of this size."""
         return self.default and self.kept_bytes + size > self.max_bytes
 
     def settle(self, counters: Counters, config: Optional[str], outcome: str, size: int) -> bool:

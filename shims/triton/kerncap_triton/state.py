@@ -1,4 +1,4 @@
-"""A closure's bytes at one moment, kept where that is cheapest until it is known who wants them.
+"""The bytes of reachable memory at one moment, kept where that is cheapest until it is known who wants them.
 
 Without a condition, and where a crash must be survived, they go to an image at once. A launch that
 ``--when`` will mostly drop has its device regions copied on the device, if there is room, and
@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import copying, cuda
-from .closure import Closure, Region
 from .images import Image
+from .reachable_memory import ReachableMemory, Region
 
 Chunks = List[Tuple[int, int]]
 
@@ -19,11 +19,11 @@ Chunks = List[Tuple[int, int]]
 class State:
     """``image`` has a place for every region; those in ``clones`` are not in it before ``fetch``."""
 
-    def __init__(self, closure: Closure, image: Image, chunk: int, timeout_s: float) -> None:
+    def __init__(self, reachable: ReachableMemory, image: Image, chunk: int, timeout_s: float) -> None:
         self.image = image
         self.clones: Dict[int, Region] = {}
-        self.offsets, self.size = closure.offsets()
-        self._regions = closure.regions
+        self.offsets, self.size = reachable.offsets()
+        self._regions = reachable.regions
         self.chunk = chunk
         self._timeout_s = timeout_s
 

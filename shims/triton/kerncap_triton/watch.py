@@ -9,9 +9,9 @@ from typing import Any, Callable, Deque, Dict, List, Optional
 
 from . import compiled, nvtx_ranges, values, wire
 from .call import Call, callable_source, python_stack
-from .closure import Unsupported
 from .contract import key, word
 from .kernels import Counters
+from .reachable_memory import Unsupported
 from .session import Session
 
 MAX_SOURCES = 64  # sets of passed functions of one kernel that are remembered

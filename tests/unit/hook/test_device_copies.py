@@ -56,7 +56,7 @@ def cuda(package: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def regions_of(*sizes: int) -> list[tuple[int, Any]]:
-    from kerncap_triton.closure import Region  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton.reachable_memory import Region  # type: ignore[import-not-found,unused-ignore]
 
     generator = torch.Generator().manual_seed(3)
     found = []
@@ -121,11 +121,11 @@ def test_a_copy_that_never_ends_is_given_up(cuda: Any, monkeypatch: pytest.Monke
 
 
 def test_host_memory_is_restored_by_chunks(package: Any, tmp_path: Path) -> None:
-    from kerncap_triton import closure, copying
+    from kerncap_triton import copying, reachable_memory
 
     now = ctypes.create_string_buffer(3 * CHUNK)
     (tmp_path / "image").write_bytes(b"-" * 4096 + b"a" * (3 * CHUNK))
-    region = closure.Region(ctypes.addressof(now), 3 * CHUNK - 1, "cpu", 0, "x", now)
+    region = reachable_memory.Region(ctypes.addressof(now), 3 * CHUNK - 1, "cpu", 0, "x", now)
     image = os.open(tmp_path / "image", os.O_RDONLY)
     copying.restore_host(region, image, 4096, CHUNK)
     os.close(image)

@@ -22,25 +22,25 @@ __all__ = ["cuda"]  # the device's stand-in: host tensors in its place
 @pytest.fixture
 def hook(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The hook's modules, taking every region for one on a device."""
-    from kerncap_triton import closure, conditions, images, state  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton import conditions, images, reachable_memory, state  # type: ignore[import-not-found,unused-ignore]
 
     monkeypatch.setattr(state, "is_on_device", lambda region: True)
     monkeypatch.setattr(cuda.module, "quiet", contextlib.nullcontext)
     return types.SimpleNamespace(
-        cuda=cuda.module, conditions=conditions, images=images, closure=closure, state=state
+        cuda=cuda.module, conditions=conditions, images=images, reachable_memory=reachable_memory, state=state
     )
 
 
 def take(hook: Any, folder: Path, on_device: bool, **tensors: Any) -> tuple[Any, Any]:
-    """The closure of these tensors, and its state now."""
-    closure = hook.closure.Closure()
+    """The memory of these tensors, and its state now."""
+    reachable = hook.reachable_memory.ReachableMemory()
     for name, tensor in tensors.items():
-        closure.add(name, tensor)
-    closure.close()
+        reachable.add(name, tensor)
+    reachable.close()
     fd = os.open(folder / "image", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-    state = hook.state.State(closure, hook.images.Image(fd, {}), CHUNK, 5.0)
+    state = hook.state.State(reachable, hook.images.Image(fd, {}), CHUNK, 5.0)
     state.take(on_device)
-    return closure, state
+    return reachable, state
 
 
 def image_of(state: Any, number: int, size: int) -> bytes:
@@ -134,25 +134,25 @@ def test_nonfinite_in_pieces_finds_what_the_launch_wrote(
             earlier = base.clone()
             _, state = take(hook, tmp_path, on_device, view=view)
             base[torch.randint(0, 200, (9,), generator=generator)] = float("inf")
-            closure = hook.closure.Closure()
-            closure.add(name, view)
-            closure.close()
+            reachable = hook.reachable_memory.ReachableMemory()
+            reachable.add(name, view)
+            reachable.close()
             then = torch.as_strided(earlier, shape, view.stride(), view.storage_offset())
-            assert hook.conditions.nonfinite(closure, state) == expected(name, view, then)
+            assert hook.conditions.nonfinite(reachable, state) == expected(name, view, then)
 
 
 def test_a_repeated_dimension_is_looked_at_once(hook: Any, tmp_path: Path) -> None:
     x = torch.zeros(2, 1)
-    closure, state = take(hook, tmp_path, True, x=x.expand(2, 1 << 40))
+    reachable, state = take(hook, tmp_path, True, x=x.expand(2, 1 << 40))
     x[1] = float("nan")
-    assert hook.conditions.nonfinite(closure, state) == "x[1, 0] = nan, 1 element"
+    assert hook.conditions.nonfinite(reachable, state) == "x[1, 0] = nan, 1 element"
 
 
 def test_a_launch_without_a_nonfinite_value_brings_nothing_to_the_host(
     hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, y = torch.ones(1000), torch.ones(10, dtype=torch.float8_e5m2)
-    closure, state = take(hook, tmp_path, True, x=x, y=y, n=torch.ones(4, dtype=torch.int32))
+    reachable, state = take(hook, tmp_path, True, x=x, y=y, n=torch.ones(4, dtype=torch.int32))
 
     def fetched(*_: Any) -> None:
         raise AssertionError("a copy of the device's bytes")
@@ -161,10 +161,10 @@ def test_a_launch_without_a_nonfinite_value_brings_nothing_to_the_host(
         watched.setattr(hook.cuda, "copy_out", fetched)
         watched.setattr(hook.state.State, "bytes_of", fetched)
         x[5] = 3.0
-        assert hook.conditions.nonfinite(closure, state) is None
+        assert hook.conditions.nonfinite(reachable, state) is None
         x[5] = float("inf")
         with pytest.raises(AssertionError, match="a copy"):
-            hook.conditions.nonfinite(closure, state)
+            hook.conditions.nonfinite(reachable, state)
     x[5] = 1.0
     y.view(torch.uint8)[3] = 0x7C
-    assert hook.conditions.nonfinite(closure, state) == "y[3] = inf, 1 element"
+    assert hook.conditions.nonfinite(reachable, state) == "y[3] = inf, 1 element"

@@ -138,7 +138,7 @@ def test_no_values_writes_no_bytes(run: Run) -> None:
     assert not list(process.folder.glob("*.p*"))
 
 
-def test_a_closure_that_is_too_large_is_refused_before_anything_is_written(run: Run) -> None:
+def test_memory_that_is_too_large_is_refused_before_anything_is_written(run: Run) -> None:
     process = run(ADD + "x = torch.ones(4096); add[(1,)](x, x, x, 8, BLOCK=8)", max_size=1000).only
     assert not process.launches and not list(process.folder.glob("*.pre"))
     assert "16 KiB, more than --max-size" in process.failures[0] and "float32 [4096]" in process.failures[0]

@@ -1,7 +1,7 @@
 // The regions that a launch may reach: from its parameters and its module's globals along every
 // aligned word that leads into a live allocation.
-#ifndef KERNCAP_COMMON_CLOSURE_H
-#define KERNCAP_COMMON_CLOSURE_H
+#ifndef KERNCAP_COMMON_REACHABLE_MEMORY_H
+#define KERNCAP_COMMON_REACHABLE_MEMORY_H
 
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ struct Region {
   ArrayShape shape;     // of an array
 };
 
-struct Closure {
+struct ReachableMemory {
   std::vector<Region> regions;
   uint64_t included_bytes = 0, left_out_bytes = 0;
   // What of it has to be stored: with more included than `max_size`, chunks of zeros on a device don't count.
@@ -37,7 +37,7 @@ struct Closure {
   bool unfinished = false;              // it grew past `max_size`, and was not followed further
 };
 
-struct ClosureRequest {
+struct ReachableMemoryRequest {
   Conf::Memory mode = Conf::Memory::reachable;
   uint64_t max_size = UINT64_MAX;
   uint32_t chunk_bytes = 0;             // of what is stored; 0: zeros count too
@@ -53,12 +53,12 @@ struct ClosureRequest {
 };
 
 // Between enter() and leave(), everything idle. False: `why`, a driver's error.
-bool find_closure(Device& device, const Launch& launch, ClosureRequest request, Closure* closure,
-                  std::string* why);
+bool find_reachable_memory(Device& device, const Launch& launch, ReachableMemoryRequest request,
+                           ReachableMemory* reachable, std::string* why);
 
 // The largest regions, for a refusal: "parameter 0 at byte 0: 4 GiB; …".
 std::string describe_sizes(const std::vector<Region>& regions);
 
 }  // namespace kerncap
 
-#endif  // KERNCAP_COMMON_CLOSURE_H
+#endif  // KERNCAP_COMMON_REACHABLE_MEMORY_H

@@ -1,4 +1,4 @@
-"""The closure of one launch: storages behind its tensors as regions, the tensors as views."""
+"""The memory of one launch: storages behind its tensors as regions, the tensors as views."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Region:
         }
 
 
-class Closure:
+class ReachableMemory:
     """Collects tensors with ``add``; ``regions`` and ``views`` are final after ``close``."""
 
     def __init__(self) -> None:

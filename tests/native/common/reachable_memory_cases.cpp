@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "check.h"
-#include "common/closure.h"
+#include "common/reachable_memory.h"
 #include "fake_device.h"
 
 using namespace kerncap;
@@ -11,7 +11,7 @@ namespace {
 // Memory of the test's own that counts as the target's allocations.
 struct World {
   std::vector<std::unique_ptr<uint64_t[]>> memory;
-  ClosureRequest request;
+  ReachableMemoryRequest request;
   Kernel kernel;
   Launch launch;
 
@@ -38,18 +38,18 @@ struct World {
     auto* bytes = reinterpret_cast<uint8_t*>(&value);
     launch.parameters.insert(launch.parameters.end(), bytes, bytes + 8);
   }
-  Closure find() {
+  ReachableMemory find() {
     auto before = [](const Allocation& a, const Allocation& b) { return a.base < b.base; };
     std::sort(request.allocations.begin(), request.allocations.end(), before);
-    Closure closure;
+    ReachableMemory reachable;
     std::string why;
-    CHECK(find_closure(fake_device(), launch, request, &closure, &why));
-    return closure;
+    CHECK(find_reachable_memory(fake_device(), launch, request, &reachable, &why));
+    return reachable;
   }
 };
 
-const Region* region_at(const Closure& closure, const uint64_t* at) {
-  for (const Region& region : closure.regions)
+const Region* region_at(const ReachableMemory& reachable, const uint64_t* at) {
+  for (const Region& region : reachable.regions)
     if (region.base == reinterpret_cast<uint64_t>(at)) return &region;
   return nullptr;
 }
@@ -69,29 +69,29 @@ void follows_chains_and_cycles(bool kernels, RegionKind kind) {
   c[2] = address(end) + 8 * 8;  // one past the end of it
   world.parameter(address(a) + 16);
   world.parameter(42);
-  Closure closure = world.find();
-  CHECK(closure.regions.size() == 3);
-  CHECK(region_at(closure, a)->reason == "parameter 0");
-  CHECK(region_at(closure, b)->reason.find("reached from 0x") == 0);
-  CHECK(region_at(closure, c) != nullptr && region_at(closure, alone) == nullptr);
-  CHECK(closure.included_bytes == (1000 + 100000 + 3) * 8);
-  CHECK(closure.left_out_bytes == (64 + 8) * 8 && closure.left_out.size() == 2);
+  ReachableMemory reachable = world.find();
+  CHECK(reachable.regions.size() == 3);
+  CHECK(region_at(reachable, a)->reason == "parameter 0");
+  CHECK(region_at(reachable, b)->reason.find("reached from 0x") == 0);
+  CHECK(region_at(reachable, c) != nullptr && region_at(reachable, alone) == nullptr);
+  CHECK(reachable.included_bytes == (1000 + 100000 + 3) * 8);
+  CHECK(reachable.left_out_bytes == (64 + 8) * 8 && reachable.left_out.size() == 2);
   fake_device().kernels = true;
 }
 
 }  // namespace
 
-CASE(closure_follows_pointers_on_the_device) {
+CASE(reachable_memory_follows_pointers_on_the_device) {
   follows_chains_and_cycles(true, RegionKind::device);
 }
-CASE(closure_follows_pointers_through_the_ring) {
+CASE(reachable_memory_follows_pointers_through_the_ring) {
   follows_chains_and_cycles(false, RegionKind::device);
 }
-CASE(closure_follows_pointers_in_host_memory) {
+CASE(reachable_memory_follows_pointers_in_host_memory) {
   follows_chains_and_cycles(true, RegionKind::host);
 }
 
-CASE(closure_modes) {
+CASE(reachable_memory_modes) {
   World world;
   uint64_t *a = world.allocate(10), *b = world.allocate(10);
   world.allocate(10);
@@ -101,29 +101,29 @@ CASE(closure_modes) {
   world.request.mode = Conf::Memory::args;
   CHECK(world.find().regions.size() == 1);
   world.request.mode = Conf::Memory::all;
-  Closure all = world.find();
+  ReachableMemory all = world.find();
   CHECK(all.regions.size() == 3 && all.left_out_bytes == 0);
 }
 
-CASE(closure_finds_parameters_inside_structs) {
+CASE(reachable_memory_finds_parameters_inside_structs) {
   World world;
   uint64_t* a = world.allocate(10);
   world.parameter(1);
   world.parameter(address(a) + 8);
   world.kernel.layout = {{0, 16}};
-  Closure closure = world.find();
-  CHECK(closure.regions.size() == 1 && closure.regions[0].reason == "parameter 0 at byte 8");
+  ReachableMemory reachable = world.find();
+  CHECK(reachable.regions.size() == 1 && reachable.regions[0].reason == "parameter 0 at byte 8");
   // With no layout a pointer may lie at any multiple of four.
   world.kernel.layout_known = false;
   world.kernel.layout.clear();
   uint64_t value = address(a);
   world.launch.parameters.assign(12, 0);
   std::memcpy(&world.launch.parameters[4], &value, 8);
-  closure = world.find();
-  CHECK(closure.regions.size() == 1 && closure.regions[0].reason == "parameters at byte 4");
+  reachable = world.find();
+  CHECK(reachable.regions.size() == 1 && reachable.regions[0].reason == "parameters at byte 4");
 }
 
-CASE(closure_takes_the_kernels_globals) {
+CASE(reachable_memory_takes_the_kernels_globals) {
   World world;
   uint64_t* target = world.allocate(10);
   uint64_t global[2] = {address(target), 0};
@@ -133,13 +133,13 @@ CASE(closure_takes_the_kernels_globals) {
   allocation.kind = RegionKind::global;
   allocation.name = "table";
   world.request.globals.push_back(allocation);
-  Closure closure = world.find();
-  CHECK(closure.regions.size() == 2);
-  CHECK(closure.regions[0].name == "table" && closure.regions[0].reason == "global table");
-  CHECK(closure.regions[0].kind == RegionKind::global && closure.regions[0].module == 0);
+  ReachableMemory reachable = world.find();
+  CHECK(reachable.regions.size() == 2);
+  CHECK(reachable.regions[0].name == "table" && reachable.regions[0].reason == "global table");
+  CHECK(reachable.regions[0].kind == RegionKind::global && reachable.regions[0].module == 0);
 }
 
-CASE(closure_numbers_other_modules_globals) {
+CASE(reachable_memory_numbers_other_modules_globals) {
   World world;
   uint64_t other[1] = {7};
   static int module;
@@ -151,18 +151,18 @@ CASE(closure_numbers_other_modules_globals) {
   allocation.module = &module;
   world.request.allocations.push_back(allocation);
   world.parameter(reinterpret_cast<uint64_t>(other));
-  Closure closure = world.find();
-  CHECK(closure.regions.size() == 1 && closure.regions[0].module == 1 &&
-        closure.regions[0].name == "counter");
+  ReachableMemory reachable = world.find();
+  CHECK(reachable.regions.size() == 1 && reachable.regions[0].module == 1 &&
+        reachable.regions[0].name == "counter");
 }
 
-CASE(closure_merges_neighbouring_mappings) {
+CASE(reachable_memory_merges_neighbouring_mappings) {
   World world;
   auto block = std::make_unique<uint64_t[]>(300);
   for (int i = 0; i < 3; ++i) world.add(&block[i * 100], 100, RegionKind::device, "cuMemMap");
   world.parameter(address(&block[150]));
-  Closure closure = world.find();
-  CHECK(closure.regions.size() == 1 && closure.regions[0].size == 2400);
+  ReachableMemory reachable = world.find();
+  CHECK(reachable.regions.size() == 1 && reachable.regions[0].size == 2400);
   // cuMemAlloc'd neighbours are two things.
   World apart;
   for (int i = 0; i < 3; ++i) apart.add(&block[i * 100], 100);
@@ -170,7 +170,7 @@ CASE(closure_merges_neighbouring_mappings) {
   CHECK(apart.find().regions.size() == 1 && apart.find().regions[0].size == 800);
 }
 
-CASE(closure_leaves_multicast_memory_alone) {
+CASE(reachable_memory_leaves_multicast_memory_alone) {
   World world;
   uint64_t* data = world.allocate(10);
   uint64_t* several = world.allocate(20);
@@ -180,13 +180,13 @@ CASE(closure_leaves_multicast_memory_alone) {
   world.parameter(address(data));
   world.parameter(address(&several[2]));
   world.parameter(address(&several[4]));
-  Closure closure = world.find();
-  CHECK(closure.regions.size() == 1 && closure.not_held.size() == 1);
-  CHECK(closure.not_held[0].compare(0, 12, "parameter 1:") == 0);
-  CHECK(closure.not_held[0].find("several devices") != std::string::npos);
+  ReachableMemory reachable = world.find();
+  CHECK(reachable.regions.size() == 1 && reachable.not_held.size() == 1);
+  CHECK(reachable.not_held[0].compare(0, 12, "parameter 1:") == 0);
+  CHECK(reachable.not_held[0].find("several devices") != std::string::npos);
 }
 
-CASE(closure_says_whose_else_memory_is) {
+CASE(reachable_memory_says_whose_else_memory_is) {
   World world;
   auto block = std::make_unique<uint64_t[]>(200);
   for (int i = 0; i < 2; ++i) world.add(&block[i * 100], 100, RegionKind::device, "cuMemMap");
@@ -194,13 +194,13 @@ CASE(closure_says_whose_else_memory_is) {
   world.request.allocations[1].owner = 3;
   world.parameter(address(&block[50]));
   world.parameter(address(&block[150]));
-  Closure closure = world.find();
-  CHECK(closure.regions.size() == 2 && closure.not_held.empty());  // neighbours, and yet two
-  CHECK(region_at(closure, &block[0])->shared.empty());
-  CHECK(region_at(closure, &block[100])->shared == "another process's memory on device 3 (cuMemMap)");
+  ReachableMemory reachable = world.find();
+  CHECK(reachable.regions.size() == 2 && reachable.not_held.empty());  // neighbours, and yet two
+  CHECK(region_at(reachable, &block[0])->shared.empty());
+  CHECK(region_at(reachable, &block[100])->shared == "another process's memory on device 3 (cuMemMap)");
 }
 
-CASE(closure_narrows_to_live_blocks) {
+CASE(reachable_memory_narrows_to_live_blocks) {
   World world;
   uint64_t* segment = world.allocate(1000);
   auto block = [&](size_t first, size_t words, uint64_t live) {
@@ -212,13 +212,14 @@ CASE(closure_narrows_to_live_blocks) {
   block(100, 500, 0);
   segment[50] = address(&segment[650]);
   world.parameter(address(&segment[10]));
-  Closure closure = world.find();
-  CHECK(closure.regions.size() == 2 && closure.included_bytes == 1600 && closure.left_out_bytes == 6400);
-  CHECK(region_at(closure, &segment[600])->size == 800);
+  ReachableMemory reachable = world.find();
+  CHECK(reachable.regions.size() == 2 && reachable.included_bytes == 1600 &&
+        reachable.left_out_bytes == 6400);
+  CHECK(region_at(reachable, &segment[600])->size == 800);
   // A pointer to a dead part takes it whole.
   segment[60] = address(&segment[300]);
-  closure = world.find();
-  CHECK(closure.regions.size() == 1 && closure.included_bytes == 8000 && closure.left_out_bytes == 0);
+  reachable = world.find();
+  CHECK(reachable.regions.size() == 1 && reachable.included_bytes == 8000 && reachable.left_out_bytes == 0);
   // A block that does not fit its allocation says nothing.
   World odd;
   uint64_t* other = odd.allocate(10);
@@ -227,30 +228,30 @@ CASE(closure_narrows_to_live_blocks) {
   CHECK(odd.find().included_bytes == 80);
 }
 
-CASE(closure_leaves_out_what_cannot_be_read) {
+CASE(reachable_memory_leaves_out_what_cannot_be_read) {
   World world;
   uint64_t *a = world.allocate(10), *b = world.allocate(10);
   a[0] = address(b);
   world.parameter(address(a));
   fake_device().unreadable = address(b);
-  Closure closure = world.find();
+  ReachableMemory reachable = world.find();
   fake_device().unreadable = 0;
-  CHECK(closure.regions.size() == 1 && closure.notes.size() == 1);
+  CHECK(reachable.regions.size() == 1 && reachable.notes.size() == 1);
 }
 
-CASE(closure_stops_when_it_is_too_much) {
+CASE(reachable_memory_stops_when_it_is_too_much) {
   World world;
   std::vector<uint64_t*> chain;
   for (int i = 0; i < 20; ++i) chain.push_back(world.allocate(1000));
   for (int i = 0; i + 1 < 20; ++i) chain[i][0] = address(chain[i + 1]);
   world.parameter(address(chain[0]));
   world.request.max_size = 20000;
-  Closure closure = world.find();
-  CHECK(closure.unfinished && closure.included_bytes > 20000 && closure.regions.size() < 20);
-  CHECK(describe_sizes(closure.regions).find("parameter 0: 7.812 KiB") != std::string::npos);
+  ReachableMemory reachable = world.find();
+  CHECK(reachable.unfinished && reachable.included_bytes > 20000 && reachable.regions.size() < 20);
+  CHECK(describe_sizes(reachable.regions).find("parameter 0: 7.812 KiB") != std::string::npos);
 }
 
-CASE(closure_reaches_textures_by_their_numbers) {
+CASE(reachable_memory_reaches_textures_by_their_numbers) {
   World world;
   uint64_t *a = world.allocate(10), *texels = world.allocate(10);
   auto add = [&](uint64_t handle, uint64_t array, uint64_t size, const char* problem = "") {
@@ -272,19 +273,19 @@ CASE(closure_reaches_textures_by_their_numbers) {
   a[4] = 3;
   world.parameter(address(a));
   world.parameter(2);
-  Closure closure = world.find();
-  CHECK(closure.textures.size() == 4 && closure.refusal.empty());
-  CHECK(closure.textures[0].handle == 2 && closure.textures[0].reason == "parameter 1");
-  CHECK(closure.textures[1].reason.find("reached from 0x") == 0);
+  ReachableMemory reachable = world.find();
+  CHECK(reachable.textures.size() == 4 && reachable.refusal.empty());
+  CHECK(reachable.textures[0].handle == 2 && reachable.textures[0].reason == "parameter 1");
+  CHECK(reachable.textures[1].reason.find("reached from 0x") == 0);
   // The memory behind the linear one; an array that two objects share counts once.
-  CHECK(closure.regions.size() == 2 && region_at(closure, texels)->reason == "texture object 3");
-  CHECK(closure.included_bytes == 160 + 4096 + 100 && closure.stored_bytes == closure.included_bytes);
-  CHECK(closure.left_out.empty());
+  CHECK(reachable.regions.size() == 2 && region_at(reachable, texels)->reason == "texture object 3");
+  CHECK(reachable.included_bytes == 160 + 4096 + 100 && reachable.stored_bytes == reachable.included_bytes);
+  CHECK(reachable.left_out.empty());
   // What can't be copied is a note, and as a parameter a refusal.
   a[5] = 6;
   add(6, 80, 64, "its array has format 145");
-  closure = world.find();
-  CHECK(closure.textures.size() == 4 && closure.refusal.empty() && closure.notes.size() == 1);
+  reachable = world.find();
+  CHECK(reachable.textures.size() == 4 && reachable.refusal.empty() && reachable.notes.size() == 1);
   world.parameter(6);
   CHECK(world.find().refusal.find("parameter 2 may be texture object 6, which") == 0);
 }

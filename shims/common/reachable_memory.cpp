@@ -1,4 +1,4 @@
-#include "common/closure.h"
+#include "common/reachable_memory.h"
 
 #include <algorithm>
 #include <cstring>
@@ -48,8 +48,8 @@ bool continues(const Allocation& a, const Allocation& b) {
 
 class Finder {
  public:
-  Finder(Device& device, const Launch& launch, ClosureRequest request, Closure* closure)
-      : device_(device), launch_(launch), request_(std::move(request)), out_(*closure) {}
+  Finder(Device& device, const Launch& launch, ReachableMemoryRequest request, ReachableMemory* reachable)
+      : device_(device), launch_(launch), request_(std::move(request)), out_(*reachable) {}
 
   bool run(std::string* why) {
     make_items();
@@ -395,8 +395,8 @@ class Finder {
 
   Device& device_;
   const Launch& launch_;
-  ClosureRequest request_;
-  Closure& out_;
+  ReachableMemoryRequest request_;
+  ReachableMemory& out_;
   std::vector<Item> items_;
   std::vector<Leaf> leaves_;
   std::vector<Interval> table_;  // the leaves' ranges
@@ -410,9 +410,9 @@ class Finder {
 
 }  // namespace
 
-bool find_closure(Device& device, const Launch& launch, ClosureRequest request, Closure* closure,
-                  std::string* why) {
-  return Finder(device, launch, std::move(request), closure).run(why);
+bool find_reachable_memory(Device& device, const Launch& launch, ReachableMemoryRequest request,
+                           ReachableMemory* reachable, std::string* why) {
+  return Finder(device, launch, std::move(request), reachable).run(why);
 }
 
 std::string describe_sizes(const std::vector<Region>& regions) {
