@@ -47,14 +47,10 @@ _WHERE = "a name that --where knows"
 _TRITON = "Triton's or torch's own word"
 _RESOURCES = "a name among the session's resources"
 ALLOWED = {
-    "shims/common/selection.cpp": {_WHERE: ("device", "name", "range", "rank")},
+    "shims/common/where_names.cpp": {_WHERE: ("device", "name", "range", "rank")},
     "shims/hip/load.cpp": {"rocprofiler-register's name of ROCr": ("hsa",)},
     f"{HOOK}/annotate.py": {_TRITON: ("constexpr",)},
-    f"{HOOK}/call.py": {
-        _WHERE: ("device", "range", "rank"),
-        _TRITON: ("constexpr",),
-        "a Value's key": ("kind",),
-    },
+    f"{HOOK}/call.py": {_TRITON: ("constexpr",), "a Value's key": ("kind",)},
     f"{HOOK}/compiled.py": {_RESOURCES: ("code",), "a Value's keys": ("kind", "value")},
     f"{HOOK}/cuda.py": {"a key of __cuda_array_interface__": ("shape", "version")},
     f"{HOOK}/generations.py": {_TRITON: ("triton",)},
@@ -66,9 +62,10 @@ ALLOWED = {
     f"{HOOK}/nvtx_ranges.py": {_WHERE: ("range",)},
     f"{HOOK}/selection.py": {"what became of a capture": ("failed",)},
     f"{HOOK}/session.py": {_RESOURCES: ("last", "clock")},
-    f"{HOOK}/timing.py": {_RESOURCES: ("clock",), _WHERE: ("stream",)},
+    f"{HOOK}/timing.py": {_RESOURCES: ("clock",)},
     f"{HOOK}/watch.py": {_RESOURCES: ("last",), "what became of a capture": ("failed",)},
     f"{HOOK}/where.py": {_WHERE: ("device",), _TRITON: ("constexpr",)},
+    f"{HOOK}/where_names.py": {_WHERE: ("device", "range", "rank")},
     "kerncap/api/capture.py": {"a key of context.json": ("time_ns",)},
     "kerncap/capture/reasons.py": {"a package": ("triton",)},
 }

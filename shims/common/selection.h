@@ -121,9 +121,6 @@ class Selection {
   unsigned reserved_ = 0;
 };
 
-// Names that --where may use of a native launch.
-std::map<std::string, Term> where_names(const Launch& launch, ranges::Path range);
-
 }  // namespace kerncap
 
 #endif  // KERNCAP_COMMON_SELECTION_H

@@ -9,7 +9,7 @@ import sys
 import types
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from . import cuda, nvtx_ranges, ranks, values
+from . import cuda, values
 from .contract import key, word
 from .kernels import Kernel
 
@@ -71,9 +71,6 @@ class Call:
             known[key] = made
         return made
 
-    def names(self) -> "_Names":
-        return _Names(self)
-
     def device(self) -> Tuple[str, int]:
         """Where it runs: ``("cpu", 0)`` under the interpreter, else the current device, as torch calls it."""
         if self.kernel.mode == word.mode.interpreter:
@@ -85,34 +82,11 @@ class Call:
             driver = sys.modules["triton.runtime.driver"].driver.active
             return str(driver.get_current_target().backend), int(driver.get_current_device())
 
-
-class _Names(Dict[str, Any]):
-    """Names for ``--where``, looked up lazily: evaluating the grid may be costly."""
-
-    def __init__(self, call: Call) -> None:
-        super().__init__(call.options)
-        self.update(call.arguments)
-        self._call = call
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(name) or name in ("grid", "device", "stream", "range", "rank")
-
-    def __missing__(self, name: str) -> Any:
-        if name == "grid":
-            return self._call.grid_value()
-        if name == "device":
-            kind, index = self._call.device()
-            return kind if kind == word.device_kind.cpu else f"{kind}:{index}"
-        if name == "stream":
-            stream = self._call.stream
-            if stream is None and cuda.is_live():
-                stream = int(cuda.torch_module().cuda.current_stream().cuda_stream)
-            return stream or 0
-        if name == "range":
-            return nvtx_ranges.text()
-        if name == "rank":
-            return ranks.rank()
-        raise KeyError(name)
+    def stream_number(self) -> int:
+        """The launch's stream, or torch's current one; 0 if there is none."""
+        if self.stream is None and cuda.is_live():
+            return int(cuda.torch_module().cuda.current_stream().cuda_stream)
+        return self.stream or 0
 
 
 def _bare(value: Any) -> Any:

@@ -21,6 +21,7 @@ from .rows import Key
 from .session import Session
 from .timing import Timing
 from .watch import Refused, Watch
+from .where_names import WhereNames
 
 MAX_WHERE_REASONS = 16
 
@@ -294,7 +295,7 @@ def _shim_for(session: Session, kernel: Kernel) -> Optional[native.Shim]:
 
 def _where_refuses(counters: Counters, expression: Any, call: Call) -> Optional[str]:
     try:
-        return None if where.holds(expression, call.names()) else word.filter.where
+        return None if where.holds(expression, WhereNames(call)) else word.filter.where
     except where.Unanswerable as error:
         reason = f"where: {error}"[:200]
         known = reason in counters.filtered

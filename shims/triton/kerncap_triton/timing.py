@@ -97,7 +97,7 @@ class Timing:
         return Key(
             grid=grid,
             config=self._config,
-            stream=None if on_host else str(call.names()["stream"]),
+            stream=None if on_host else str(call.stream_number()),
             device=None if on_host else call.device()[1],
             range=tuple(nvtx_ranges.names()),
             route=self.counters.kernel.mode,
