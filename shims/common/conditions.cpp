@@ -123,7 +123,7 @@ ElementType pointed_type(const std::string& parameter_type) {
 
 bool LaunchCapture::judge_nonfinite(bool* keep) {
   std::vector<std::string> types;
-  std::string given = wanted_.chosen ? engine_.types_of(wanted_.choice.token) : std::string();
+  std::string given = wanted_.chosen ? process_.types_of(wanted_.choice.token) : std::string();
   if (!given.empty())
     types = split_all(given, ',');
   else if (!parameter_types(launch_.kernel->demangled, &types)) {
@@ -185,7 +185,7 @@ bool LaunchCapture::judge_differs(bool* keep) {
   SnapshotFile file;
   if (!first.measure(&why_) || !first.clone(&why_)) return false;
   bool needs_file = !first.is_cloned();
-  if (needs_file && !file.create(engine_.session, std::to_string(number_) + ".after", layout_->size, &why_))
+  if (needs_file && !file.create(process_.session, std::to_string(number_) + ".after", layout_->size, &why_))
     return false;
   bool good = !needs_file || first.save(file, nullptr, &why_);
   for (unsigned round = 0; good && !*keep && round < again_rounds; ++round)

@@ -102,9 +102,9 @@ class LettingThrough {
 
 }  // namespace
 
-Poll drain_device(Engine& engine, Device& device, std::string* what, std::string* let_through) {
-  const bool has_waiter = engine.waiter_runs.load();
-  uint64_t timeout_ns = engine.conf().drain_timeout_ns();
+Poll drain_device(ProcessCapture& process, Device& device, std::string* what, std::string* let_through) {
+  const bool has_waiter = process.waiter_runs.load();
+  uint64_t timeout_ns = process.conf().drain_timeout_ns();
   if (has_waiter) timeout_ns = std::min(timeout_ns, with_waiter_ns);
   const uint64_t deadline = now_ns() + timeout_ns;
   LettingThrough letting(timeout_ns);
@@ -114,7 +114,7 @@ Poll drain_device(Engine& engine, Device& device, std::string* what, std::string
     if (poll == Poll::failed) return poll;
     if (poll == Poll::done && gate::all_have_left()) {
       if (letting.is_clean()) {
-        engine.waiter_runs.store(false);
+        process.waiter_runs.store(false);
         *let_through = letting.ended();
         return poll;
       }
@@ -140,8 +140,8 @@ void RealLaunch::once() noexcept {
   call_ns_ = now_ns() - started;
 }
 
-Reporter::Reporter(Engine& engine, int64_t launch, const std::string& kernel, uint64_t total)
-    : engine_(engine), launch_(launch), kernel_(kernel), total_(total), next_ns_(now_ns() + second_ns) {}
+Reporter::Reporter(ProcessCapture& process, int64_t launch, const std::string& kernel, uint64_t total)
+    : process_(process), launch_(launch), kernel_(kernel), total_(total), next_ns_(now_ns() + second_ns) {}
 
 void Reporter::done(uint64_t bytes) {
   done_ += bytes;
@@ -150,14 +150,14 @@ void Reporter::done(uint64_t bytes) {
   json::Writer json;
   json.begin_object().field(key::launch, launch_).field(key::kernel, kernel_);
   json.field(key::done, done_).field(key::total, total_ < done_ ? done_ : total_).end();
-  engine_.session.write(KERNCAP_RECORD_PROGRESS, json);
+  process_.session.write(KERNCAP_RECORD_PROGRESS, json);
 }
 
-LaunchCapture::LaunchCapture(Engine& engine, Device& device, const Launch& launch, RealLaunch& real,
+LaunchCapture::LaunchCapture(ProcessCapture& process, Device& device, const Launch& launch, RealLaunch& real,
                              Wanted&& wanted) noexcept
-    : engine_(engine),
+    : process_(process),
       device_(device),
-      conf_(engine.conf()),
+      conf_(process.conf()),
       launch_(launch),
       real_(real),
       wanted_(std::move(wanted)) {
@@ -246,9 +246,9 @@ bool LaunchCapture::describe_only() {
   reachable_.regions.clear();
   reachable_.textures.clear();
   reachable_.included_bytes = reachable_.stored_bytes = 0;
-  number_ = static_cast<int64_t>(engine_.session.next_launch());
+  number_ = static_cast<int64_t>(process_.session.next_launch());
   write_launch();
-  if (!recorded_) why_ = engine_.session.refusal("its record");
+  if (!recorded_) why_ = process_.session.refusal("its record");
   return recorded_;
 }
 
@@ -278,18 +278,18 @@ bool LaunchCapture::prepare() {
   facts_ = device_.describe(launch_.device);
   limits_ = device_.limits();
   leave();
-  ImageFacts known = engine_.facts_of(*launch_.kernel, facts_.arch);
+  ImageFacts known = process_.facts_of(*launch_.kernel, facts_.arch);
   parameters_ = known.has_parameters ? known.parameters : launch_.kernel->layout;
   parameters_known_ = known.has_parameters || launch_.kernel->layout_known;
   request_.roots = std::move(known.parameters);
   request_.has_roots = known.has_parameters;
   Image* image = launch_.kernel->module != nullptr ? launch_.kernel->module->image : nullptr;
   if (image != nullptr && image->data != nullptr && image->size != 0 && image->stored.load() == nullptr) {
-    why_ = engine_.session.refusal("its code");
+    why_ = process_.session.refusal("its code");
     return false;
   }
-  if (image != nullptr) program_ = engine_.program_of(*image);
-  if (conf_.conditional() && !conf_.no_values) pre_file_ = engine_.memfds.take(0);
+  if (image != nullptr) program_ = process_.program_of(*image);
+  if (conf_.conditional() && !conf_.no_values) pre_file_ = process_.memfds.take(0);
   if (waits_for(peers::other_device(launch_, MemoryMap::instance()))) return false;
   request_.mirror = device_.mirror_blocks();
   if (!enter()) return false;
@@ -305,8 +305,8 @@ bool LaunchCapture::prepare() {
 
 // What it waits for would be launched by a thread that is held by this capture, if not by this one.
 bool LaunchCapture::waits_for(int device) {
-  if (device < 0 || !engine_.may_wait(*launch_.kernel, facts_.arch)) return false;
-  engine_.waiter_runs.store(true);
+  if (device < 0 || !process_.may_wait(*launch_.kernel, facts_.arch)) return false;
+  process_.waiter_runs.store(true);
   why_ = "it loads a value in a loop and reaches memory of device " + std::to_string(device) +
          ": it may wait for a launch there, which would wait for this capture";
   return true;
@@ -341,15 +341,15 @@ bool LaunchCapture::look() {
     return false;
   }
   std::string what, let_through;
-  Poll poll =
-      launch_.stopped != nullptr ? wait_for_idle(&what) : drain_device(engine_, device_, &what, &let_through);
+  Poll poll = launch_.stopped != nullptr ? wait_for_idle(&what)
+                                         : drain_device(process_, device_, &what, &let_through);
   if (poll == Poll::pending) {
     why_ = what;
     return false;
   }
   if (!let_through.empty()) reachable_.notes.push_back(let_through);
   if (poll == Poll::failed) {
-    if (is_fault(device_.status())) engine_.saw_fault(what);
+    if (is_fault(device_.status())) process_.saw_fault(what);
     why_ = "an earlier launch failed: " + what;
     return false;
   }
@@ -367,11 +367,11 @@ bool LaunchCapture::before() {
   if (!reachable_.not_held.empty()) return describe_only();
   if (launch_.stopped == nullptr) limits_.heap_in_use = device_.heap_in_use();
   if (!check_sizes() || !place_arrays()) return false;
-  number_ = static_cast<int64_t>(engine_.session.next_launch());
+  number_ = static_cast<int64_t>(process_.session.next_launch());
   if (!conf_.no_values && !snapshot()) return false;
   if (conf_.on_fault) release_arrays();  // the gate may open before they are
   write_launch();
-  if (!recorded_) why_ = engine_.session.refusal("its record");
+  if (!recorded_) why_ = process_.session.refusal("its record");
   takes_text_ = recorded_ && !conf_.on_fault && device_.begin_text();
   return recorded_;
 }
@@ -438,7 +438,7 @@ bool LaunchCapture::check_sizes() {
   if (conf_.no_values) return true;
   uint64_t size = reachable_.stored_bytes;
   if (!fits()) return false;
-  if (!wanted_.chosen && engine_.selection.exceeds_limit(size)) {
+  if (!wanted_.chosen && process_.selection.exceeds_limit(size)) {
     why_ = word::filter::limit;
     settle(Outcome::refused);
     return false;
@@ -454,25 +454,25 @@ bool LaunchCapture::snapshot() {
   // After a fault only the host's memory is there.
   if (conf_.when && !conf_.on_fault && !pre_->clone(&why_)) return false;
   if (!open_pre()) return false;
-  Reporter reporter(engine_, number_, launch_.kernel->demangled, pre_->bytes_to_write());
+  Reporter reporter(process_, number_, launch_.kernel->demangled, pre_->bytes_to_write());
   if (!pre_->save(*pre_file_, &reporter, &why_)) return false;
   pre_ns_ = now_ns() - started;
   return true;
 }
 
 bool LaunchCapture::open_pre() {
-  uint64_t needed = pre_->bytes_to_write(), free = free_space(engine_.session.folder());
+  uint64_t needed = pre_->bytes_to_write(), free = free_space(process_.session.folder());
   if (pre_file_ != nullptr) {
     if (memory_has_room(needed)) return pre_file_->resize(layout_->size, &why_);
-    engine_.memfds.give_back(std::move(pre_file_));
+    process_.memfds.give_back(std::move(pre_file_));
   }
   if (needed > free) {
     why_ =
-        "no space: needs " + size_text(needed) + ", " + engine_.session.folder() + " has " + size_text(free);
+        "no space: needs " + size_text(needed) + ", " + process_.session.folder() + " has " + size_text(free);
     return false;
   }
   pre_file_ = std::make_unique<SnapshotFile>();
-  return pre_file_->create(engine_.session, std::to_string(number_) + ".pre", layout_->size, &why_);
+  return pre_file_->create(process_.session, std::to_string(number_) + ".pre", layout_->size, &why_);
 }
 
 // --- after the launch --------------------------------------------------------------------------------
@@ -510,8 +510,8 @@ bool LaunchCapture::finish_kept() {
   if (pre_ != nullptr) {
     if (!pre_->fetch(*pre_file_, nullptr, &why_)) return false;
     uint64_t started = now_ns();
-    PostOutlet outlet(engine_.session, std::to_string(number_) + ".post", &post_file_);
-    Reporter reporter(engine_, number_, launch_.kernel->demangled, 0);
+    PostOutlet outlet(process_.session, std::to_string(number_) + ".post", &post_file_);
+    Reporter reporter(process_, number_, launch_.kernel->demangled, 0);
     if (!find_changed(device_, *layout_, pre_->prints(), &outlet, &reporter, &chunks_, nullptr, &why_))
       return false;
     post_ns_ = now_ns() - started;
@@ -555,7 +555,7 @@ bool LaunchCapture::after_on_fault() {
 }
 
 bool LaunchCapture::ended_badly(Ending ending, const std::string& error) {
-  if (ending == Ending::fault) engine_.saw_fault(error);
+  if (ending == Ending::fault) process_.saw_fault(error);
   if (pre_ != nullptr && pre_->has_clones()) {
     why_ = "the launch failed (" + error + ") while its pre-state was on the device; --on-fault keeps it";
     return false;
@@ -571,21 +571,21 @@ void LaunchCapture::drop(const std::string& reason) {
   throw_away();
   json::Writer json;
   json.begin_object().field(key::launch, number_).field(key::reason, reason).end();
-  engine_.session.write(KERNCAP_RECORD_DROPPED, json);
+  process_.session.write(KERNCAP_RECORD_DROPPED, json);
   why_ = reason;
   settle(Outcome::dropped);
 }
 
 void LaunchCapture::fail() {
   throw_away();
-  engine_.session.failed(launch_.kernel->demangled, why_, recorded_ ? number_ : -1);
+  process_.session.failed(launch_.kernel->demangled, why_, recorded_ ? number_ : -1);
   settle(Outcome::failed);
 }
 
 // Nobody needs these bytes: memfds are used again, files deleted.
 void LaunchCapture::throw_away() {
   if (pre_file_ != nullptr && pre_file_->is_memfd())
-    engine_.memfds.give_back(std::move(pre_file_));
+    process_.memfds.give_back(std::move(pre_file_));
   else if (pre_file_ != nullptr)
     pre_file_->remove();
   if (post_file_ != nullptr) post_file_->remove();
@@ -598,17 +598,17 @@ void LaunchCapture::settle(Outcome outcome) {
   if (outcome == Outcome::kept) {
     Kept kept{static_cast<uint64_t>(number_), launch_.kernel, std::move(pre_file_), std::move(post_file_),
               wanted_.chosen};
-    engine_.remember(std::move(kept));  // else closed: the files, or the command line's copies, stay
+    process_.remember(std::move(kept));  // else closed: the files, or the command line's copies, stay
   }
   if (wanted_.chosen) {
     capture::Fate fate = outcome == Outcome::kept      ? capture::Fate::kept
                          : outcome == Outcome::dropped ? capture::Fate::dropped
                                                        : capture::Fate::failed;
-    engine_.set_result(wanted_.choice.token, fate, why_);
-    if (outcome == Outcome::kept) engine_.selection.chosen_was_kept();
+    process_.set_result(wanted_.choice.token, fate, why_);
+    if (outcome == Outcome::kept) process_.selection.chosen_was_kept();
   } else {
-    bool done = engine_.selection.settle(launch_, outcome, reachable_.stored_bytes, why_);
-    if (outcome == Outcome::kept || outcome == Outcome::failed) engine_.write_counts();
+    bool done = process_.selection.settle(launch_, outcome, reachable_.stored_bytes, why_);
+    if (outcome == Outcome::kept || outcome == Outcome::failed) process_.write_counts();
     real_.stop_after = done && outcome == Outcome::kept && conf_.stop;
   }
 }

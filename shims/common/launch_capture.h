@@ -10,7 +10,7 @@
 
 #include "common/capture.h"
 #include "common/device.h"
-#include "common/engine.h"
+#include "common/process_capture.h"
 #include "common/reachable_memory.h"
 #include "common/snapshot.h"
 
@@ -39,7 +39,7 @@ class RealLaunch {
 
 class LaunchCapture {
  public:
-  LaunchCapture(Engine& engine, Device& device, const Launch& launch, RealLaunch& real,
+  LaunchCapture(ProcessCapture& process, Device& device, const Launch& launch, RealLaunch& real,
                 Wanted&& wanted) noexcept;
   ~LaunchCapture();  // what was not settled has failed
   LaunchCapture(const LaunchCapture&) = delete;
@@ -101,7 +101,7 @@ class LaunchCapture {
   void settle(Outcome outcome);
   void throw_away();
 
-  Engine& engine_;
+  ProcessCapture& process_;
   Device& device_;
   const Conf& conf_;
   const Launch& launch_;
@@ -134,16 +134,16 @@ class LaunchCapture {
 // Waits until all that the process queued has ended, for whoever has the gate closed. If that takes long,
 // other threads pass the gate one by one, since it may wait for what they do; `let_through` then says which
 // did. `what`, if it does not end: what is still busy, and who may be waited for.
-Poll drain_device(Engine& engine, Device& device, std::string* what, std::string* let_through);
+Poll drain_device(ProcessCapture& process, Device& device, std::string* what, std::string* let_through);
 
 // PROGRESS records, at most one a second.
 class Reporter : public Progress {
  public:
-  Reporter(Engine& engine, int64_t launch, const std::string& kernel, uint64_t total);
+  Reporter(ProcessCapture& process, int64_t launch, const std::string& kernel, uint64_t total);
   void done(uint64_t bytes) override;
 
  private:
-  Engine& engine_;
+  ProcessCapture& process_;
   int64_t launch_;
   std::string kernel_;
   uint64_t total_, done_ = 0, next_ns_;

@@ -216,7 +216,7 @@ void LaunchCapture::write_launch() {
   json.field(key::qualified_name, kernel.demangled).field(key::mangled, kernel.name).end();
   json.field(key::ordinal, wanted_.ordinal);
   if (wanted_.position >= 0) json.field(key::position, wanted_.position);
-  if (conf_.is_span()) device_.write_order(json, launch_, engine_.selection.is_range_counted());
+  if (conf_.is_span()) device_.write_order(json, launch_, process_.selection.is_range_counted());
   write_shape(json, launch_);
   write_dispatch(json, launch_.dispatch);
   write_limits(json, limits_);
@@ -252,7 +252,7 @@ void LaunchCapture::write_launch() {
   json.end().field(key::time_ns, wall_ns());
   json.text_or_null(key::condition, conf_.condition() != nullptr ? conf_.condition() : "");
   json.end();
-  recorded_ = engine_.session.write(KERNCAP_RECORD_LAUNCH, json);
+  recorded_ = process_.session.write(KERNCAP_RECORD_LAUNCH, json);
 }
 
 void LaunchCapture::write_traced(const std::string& error) {
@@ -289,7 +289,7 @@ void LaunchCapture::write_traced(const std::string& error) {
   json.key(key::range).begin_array();
   for (const std::string& name : ranges::names_of(wanted_.range)) json.value(name);
   json.end().field(key::time_ns, launched_ns_).null_field(key::reason).text_or_null(key::error, error).end();
-  recorded_ = engine_.session.write(KERNCAP_RECORD_TRACED, json);
+  recorded_ = process_.session.write(KERNCAP_RECORD_TRACED, json);
 }
 
 bool LaunchCapture::write_complete(Ending ending, const std::string& error) {
@@ -323,8 +323,8 @@ bool LaunchCapture::write_complete(Ending ending, const std::string& error) {
     json.field(key::printed, text_);
   json.key(key::copy_ns).begin_object().field(key::pre, pre_ns_).field(key::post, post_ns_).end();
   json.field(key::keep, true).end();
-  if (engine_.session.write(KERNCAP_RECORD_COMPLETE, json)) return true;
-  why_ = engine_.session.refusal("its record");
+  if (process_.session.write(KERNCAP_RECORD_COMPLETE, json)) return true;
+  why_ = process_.session.refusal("its record");
   return false;
 }
 

@@ -52,7 +52,7 @@ bool LaunchCapture::trace_before() {
     return false;
   }
   if (!fits() || !place_arrays()) return false;
-  number_ = static_cast<int64_t>(engine_.session.next_launch());
+  number_ = static_cast<int64_t>(process_.session.next_launch());
   layout_ = std::make_unique<Layout>(reachable_.regions, conf_.chunk_bytes);
   return find_addresses() && print(&before_);
 }
@@ -69,13 +69,13 @@ bool LaunchCapture::trace_after() {
     }
     if (poll == Poll::done) error.clear();
     if (poll == Poll::done && !print(&now_)) return false;
-    if (poll == Poll::failed) engine_.saw_fault(error);
+    if (poll == Poll::failed) process_.saw_fault(error);
   } else if (is_fault(status)) {
-    engine_.saw_fault(error);
+    process_.saw_fault(error);
   }
   write_traced(error);
   if (!recorded_) {
-    why_ = engine_.session.refusal("its record");
+    why_ = process_.session.refusal("its record");
     return false;
   }
   settle(Outcome::kept);

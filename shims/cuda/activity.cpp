@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/clock.h"
-#include "common/engine.h"
 #include "common/gate.h"
+#include "common/process_capture.h"
 #include "common/quiet_signals.h"
 #include "cuda/driver.h"
 
@@ -144,7 +144,7 @@ void begin() noexcept {
   try {
     std::string why;
     if (start(&why)) {
-      if (Engine* known = engine()) known->selection.rows().keep_order();
+      if (ProcessCapture* known = process_capture()) known->selection.rows().keep_order();
       std::atexit(at_exit);
       state.store(on, std::memory_order_release);
     } else {

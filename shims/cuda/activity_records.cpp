@@ -11,8 +11,8 @@
 #include <new>
 #include <vector>
 
-#include "common/engine.h"
 #include "common/glibc_floor.h"
+#include "common/process_capture.h"
 #include "cuda/activity.h"
 
 namespace kerncap::cuda::activity {
@@ -79,7 +79,7 @@ void add_copy(Rows& rows, const uint8_t* record, bool is_fill) {
 }  // namespace
 
 void read_buffer(const Cupti& cupti, uint8_t* buffer, size_t valid) noexcept try {
-  Engine* known = engine();
+  ProcessCapture* known = process_capture();
   if (known == nullptr) return;
   std::vector<const uint8_t*> kernels;
   uint8_t* record = nullptr;

@@ -6,9 +6,9 @@
 
 #include "common/capture.h"
 #include "common/clock.h"
-#include "common/engine.h"
 #include "common/gate.h"
 #include "common/glibc_floor.h"
+#include "common/process_capture.h"
 #include "common/readable.h"
 #include "hip/faults.h"
 #include "hip/graphs.h"
@@ -67,8 +67,8 @@ const char* read_parameters(const HipKernel& kernel, const DispatchPacket& packe
 
 // Waits until the hardware has read enough for what the capture writes beside the target's own packets.
 bool wait_for_room(Batch& batch) noexcept {
-  const Engine* engine = kerncap::engine();
-  uint64_t deadline = now_ns() + (engine != nullptr ? engine->conf().drain_timeout_ns() : 0);
+  const ProcessCapture* process = kerncap::process_capture();
+  uint64_t deadline = now_ns() + (process != nullptr ? process->conf().drain_timeout_ns() : 0);
   for (Backoff backoff; !batch.has_room(); backoff.pause())
     if (now_ns() >= deadline) return false;
   return true;

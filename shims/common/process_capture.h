@@ -1,6 +1,6 @@
 // The state of a process under capture, behind capture.h.
-#ifndef KERNCAP_COMMON_ENGINE_H
-#define KERNCAP_COMMON_ENGINE_H
+#ifndef KERNCAP_COMMON_PROCESS_CAPTURE_H
+#define KERNCAP_COMMON_PROCESS_CAPTURE_H
 
 #include <atomic>
 #include <deque>
@@ -49,9 +49,9 @@ struct Kept {
   bool chosen = false;
 };
 
-class Engine {
+class ProcessCapture {
  public:
-  explicit Engine(Conf conf)
+  explicit ProcessCapture(Conf conf)
       : first_(std::move(conf)),
         conf_(&first_),
         session(this->conf(), shim_name()),
@@ -154,7 +154,7 @@ const char* kind_of(const Image* image);
 void write_image(json::Writer& json, const Kernel& kernel);
 
 // Null where this process is not under capture.
-Engine* engine() noexcept;
+ProcessCapture* process_capture() noexcept;
 
 // What `wants` found out about the launch that `run` takes next on this thread.
 struct Wanted {
@@ -172,4 +172,4 @@ std::string& config_here() noexcept;  // of the hook's next launch on this threa
 
 }  // namespace kerncap
 
-#endif  // KERNCAP_COMMON_ENGINE_H
+#endif  // KERNCAP_COMMON_PROCESS_CAPTURE_H
