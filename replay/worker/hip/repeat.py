@@ -10,11 +10,11 @@ import statistics
 import time
 from typing import Any
 
+from ..common.timing_plan import CACHES, turns
 from ..native.bulk import Bulk
 from ..native.cuda_repeat import Ranges, Repeat
 from ..native.states import States
 from ..protocol import Replays, Timings
-from ..torch_backend.device_timing import turns
 from .device import Device
 from .launcher import Launcher
 
@@ -22,7 +22,6 @@ _WARMUP_RUNS = 3
 _MOST_TIMES = 100_000
 _WARM_RUNS = 20
 _COLD_RUNS = 12
-_CACHES = 4  # what is copied to fill the cache: no cache of a GPU forgets strictly the oldest
 
 
 class _Restore:
@@ -132,7 +131,7 @@ def _timed(device: Device, launcher: Launcher, deadline: float) -> float:
 
 def _cold(device: Device, launcher: Launcher, restore: _Restore, deadline: float) -> float | None:
     """The cache is filled by a copy of other data; None if its size is not known, or there is no room."""
-    size = _CACHES * device.cache_bytes
+    size = CACHES * device.cache_bytes
     if not size or not device.room_for(2 * size):
         return None
     fill = device.allocate(2 * size)

@@ -6,18 +6,14 @@ import statistics
 import time
 
 from ..common.failures import Refused
+from ..common.timing_plan import COLD_RUNS, GRAPHS, LAUNCHES, turns
 from ..cuda import driver as cu
 from ..cuda.device import Device
 from ..protocol import Timings
-from ..torch_backend.device_timing import turns
 from .bulk import Bulk
 from .cuda_launcher import Launcher
 from .cuda_repeat import Events, Graph, Ranges, Restore
 from .states import States
-
-_LAUNCHES = 20  # in one graph
-_GRAPHS = 15
-_COLD_RUNS = 30
 
 
 def timings(
@@ -74,18 +70,18 @@ def interleaved(
 
 def _warm(device: Device, launcher: Launcher, deadline: float) -> float | None:
     try:
-        graph = Graph(device, launcher.run, _LAUNCHES)
+        graph = Graph(device, launcher.run, LAUNCHES)
     except (cu.CudaError, Refused):
         return None
     events, times = Events(device, 1), []
     pair = events.pairs[0]
-    for number in range(_GRAPHS):
+    for number in range(GRAPHS):
         events.record(pair[0])
         graph.queue()
         events.record(pair[1])
         device.finish(max(0.001, deadline - time.monotonic()))
         if number > 1:
-            times.append(events.elapsed_ms(pair) / _LAUNCHES)
+            times.append(events.elapsed_ms(pair) / LAUNCHES)
     events.close()
     graph.close()
     return statistics.median(times)
@@ -100,7 +96,7 @@ def _cold(device: Device, bulk: Bulk, launcher: Launcher, restore: Restore, dead
     device.zero(fill, 2 * size)
     events, times = Events(device, 1), []
     pair = events.pairs[0]
-    for number in range(_COLD_RUNS):
+    for number in range(COLD_RUNS):
         restore.queue()
         if bulk.on_device:
             bulk.count(fill, fill + size, size, 0)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
+
+from ..common.timing_plan import CACHES, COLD_RUNS, GRAPHS, LAUNCHES, turns
 
 _CYCLES_PER_SECOND = 2e9  # at least: a slower clock only makes the hold longer
 _HOLD_S = (100e-6, 20e-3)
-_LAUNCHES = 20  # in one graph
-_GRAPHS = 15
-_COLD_RUNS = 30
-_CACHES = 4  # what is read to fill the cache: no cache of a GPU forgets strictly the oldest
 
 
 def cache_filler(torch: Any) -> Callable[[], None] | None:
@@ -22,7 +20,7 @@ def cache_filler(torch: Any) -> Callable[[], None] | None:
     memory.
     """
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    size = _CACHES * int(getattr(properties, "L2_cache_size", 0))
+    size = CACHES * int(getattr(properties, "L2_cache_size", 0))
     if not size or size > torch.cuda.mem_get_info()[0]:
         return None
     # Words as wide as the sum: narrower ones take more instructions than memory takes time.
@@ -63,14 +61,6 @@ def device_times(
     return [float(begin.elapsed_time(end)) for begin, end in events]
 
 
-def turns(variants: int, rounds: int) -> Iterator[list[int]]:
-    """The order of variants in each round: everyone comes first, and behind every other, equally often."""
-    for number in range(rounds):
-        first = number % variants
-        order = [*range(first, variants), *range(first)]
-        yield order[::-1] if (number // variants) % 2 else order
-
-
 def device_turns(
     torch: Any, prepare: Callable[[], None], launches: list[Callable[[], None]], rounds: int
 ) -> list[list[float]]:
@@ -109,20 +99,20 @@ def warm_ms(torch: Any, prepare: Callable[[], None], launch: Callable[[], None])
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.graph(graph):
-            for _ in range(_LAUNCHES):
+            for _ in range(LAUNCHES):
                 launch()
     except Exception:  # whatever a launcher does that a graph does not take
         torch.cuda.synchronize()
         return None
     times = []
-    for number in range(_GRAPHS):
+    for number in range(GRAPHS):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
         graph.replay()
         end.record()
         torch.cuda.synchronize()
         if number > 1:
-            times.append(float(begin.elapsed_time(end)) / _LAUNCHES)
+            times.append(float(begin.elapsed_time(end)) / LAUNCHES)
     return statistics.median(times)
 
 
@@ -135,7 +125,7 @@ def cold_ms(torch: Any, prepare: Callable[[], None], launch: Callable[[], None])
     if fill is None:
         return None
     hold, times = _HOLD_S[0], []
-    for number in range(_COLD_RUNS):
+    for number in range(COLD_RUNS):
         prepare()
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         fill()

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from ..common.failures import KernelError
+from ..common.timing_plan import turns
 from ..protocol import Range, Timings
-from .device_timing import cache_filler, cold_ms, device_times, device_turns, turns, warm_ms
+from .device_timing import cache_filler, cold_ms, device_times, device_turns, warm_ms
 
 
 class Timed:
