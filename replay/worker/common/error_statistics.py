@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..protocol import ErrorBoxes, ErrorStatistics
+from . import outside_tolerance
 
 # Precision in bits (the hidden one included) and least exponent of a normal number.
 # Source: IEEE 754-2019 table 3.5; OCP 8-bit Floating Point Specification 1.0; bfloat16 has float32's range.
@@ -88,9 +89,8 @@ class Errors:
             counts[f"{name}_expected"] += int(test(expected).sum())
             if self._first[name] is None and hit.any():
                 self._first[name] = self._index(at + int(np.argmax(hit)))
-        special = ~(np.isfinite(found) & np.isfinite(expected))
-        alike = (found == expected) | (np.isnan(found) & np.isnan(expected))
-        counts["special_differs"] += int((special & ~alike).sum())
+        special = outside_tolerance.special(np, found, expected)
+        counts["special_differs"] += int((special & ~outside_tolerance.alike(np, found, expected)).sum())
         kept = np.flatnonzero(~special)
         if not kept.size:
             return
@@ -181,7 +181,7 @@ class Boxes:
     def add(self, found: Any, expected: Any) -> None:
         with np.errstate(invalid="ignore"):
             inside = np.abs(found - expected) <= self._atol + self._rtol * np.abs(expected)
-        inside |= (found == expected) | (np.isnan(found) & np.isnan(expected))
+        inside |= outside_tolerance.alike(np, found, expected)
         for kind in (True, False):
             flat = np.flatnonzero(inside == kind)
             if flat.size and self._shape:

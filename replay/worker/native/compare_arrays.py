@@ -1,7 +1,4 @@
-"""Comparison of typed arrays with numpy: what differs, by how much, and where first.
-
-NaN is never a wildcard: the maps of NaN and of each infinity must agree, whatever the tolerance.
-"""
+"""Comparison of typed arrays with numpy: what differs, by how much, and where first."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common import outside_tolerance
 from ..common.host_bytes import Bytes
 from ..common.poison import words
 from ..job import JobView
@@ -101,13 +99,12 @@ def _judge(
     """Add one block to the statistics; its elements that lie outside of the tolerance."""
     with np.errstate(all="ignore"):
         x, y = kind.decode(a), kind.decode(b)
-        special = ~(np.isfinite(x) & np.isfinite(y))
-        same_special = (x == y) | (np.isnan(x) & np.isnan(y))
+        special = outside_tolerance.special(np, x, y)
         difference = np.abs(_apart(kind, a, b) if kind.name in ("int64", "uint64") else x - y)
         if kind.floating:
-            outside = np.where(special, ~same_special, difference > atol + rtol * np.abs(y))
+            outside = outside_tolerance.floats_outside(np, x, y, special, difference, rtol, atol)
         else:
-            outside = unequal & (difference > atol) if atol else unequal
+            outside = outside_tolerance.integers_outside(unequal, difference, atol)
         if guessed:
             outside = outside | unequal & (special | _is_subnormal(kind, x) | _is_subnormal(kind, y))
         result.nan += int((np.isnan(x) != np.isnan(y)).sum())

@@ -1,7 +1,4 @@
-"""Comparison of typed views: what differs, by how much, and where first.
-
-NaN is never a wildcard: the maps of NaN and of each infinity must agree, whatever the tolerance.
-"""
+"""Comparison of typed views with torch: what differs, by how much, and where first."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..common import outside_tolerance
 from ..job import JobView
 from ..protocol import Difference, Element, Nonfinite
 
@@ -103,13 +101,12 @@ def _differences(a: Any, b: Any, unequal: Any, rtol: float, atol: float) -> tupl
     """Both as float64, which of them are NaN or infinite, how far they are apart, which are outside."""
     # float64 is exact for every narrower float, and for integers up to 2^53.
     x, y = a.to(torch.float64), b.to(torch.float64)
-    special = ~(torch.isfinite(x) & torch.isfinite(y))
+    special = outside_tolerance.special(torch, x, y)
     difference = _apart(a, b).abs() if a.dtype in (torch.int64, torch.uint64) else (x - y).abs()
     if a.dtype.is_floating_point:
-        same_special = (x == y) | (torch.isnan(x) & torch.isnan(y))
-        outside = torch.where(special, ~same_special, difference > atol + rtol * y.abs())
+        outside = outside_tolerance.floats_outside(torch, x, y, special, difference, rtol, atol)
     else:
-        outside = unequal & (difference > atol if atol else unequal)
+        outside = outside_tolerance.integers_outside(unequal, difference, atol)
     return x, y, special, difference, outside
 
 
