@@ -180,8 +180,10 @@ class Boxes:
 
     def add(self, found: Any, expected: Any) -> None:
         with np.errstate(invalid="ignore"):
-            inside = np.abs(found - expected) <= self._atol + self._rtol * np.abs(expected)
-        inside |= outside_tolerance.alike(np, found, expected)
+            special = outside_tolerance.special(np, found, expected)
+            inside = ~outside_tolerance.floats_outside(
+                np, found, expected, special, np.abs(found - expected), self._rtol, self._atol
+            )
         for kind in (True, False):
             flat = np.flatnonzero(inside == kind)
             if flat.size and self._shape:

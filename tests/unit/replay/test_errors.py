@@ -62,6 +62,13 @@ def test_boxes_of_what_differs_and_what_agrees() -> None:
     assert boxes.result() == ErrorBoxes([(0, 4), (0, 6)], [(1, 3), (4, 6)])
 
 
+@pytest.mark.parametrize("found", [1.0, np.nan, -np.inf])
+def test_no_tolerance_of_an_infinity_takes_another_value_in(found: float) -> None:
+    boxes = Boxes((3,), 0.1, 0.5)
+    boxes.add(np.array([np.inf, found, 2.0]), np.array([np.inf, np.inf, 2.0]))
+    assert boxes.result() == ErrorBoxes([(0, 3)], [(1, 2)])
+
+
 RANDOM = np.random.default_rng(1)
 VALUES = RANDOM.standard_normal(4096)
 
