@@ -17,8 +17,8 @@ from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Backend, Opened
 from kerncap.replay.worker_process import Ahead, Refusal, TargetError, Worker, WorkerDied, WorkerTimeout
+from kerncap.time_limits import START_S
 
-START_TIMEOUT_S = 300.0  # torch and Triton from a cold disk
 _OPERATION_TIMEOUT_S = 600.0
 _PLACEMENT_TRIES = 3
 
@@ -86,7 +86,7 @@ class Connection:
                 self._worker = worker
                 break
             worker.close()
-        self._opened(self.call_within(START_TIMEOUT_S, Backend.open))
+        self._opened(self.call_within(START_S, Backend.open))
 
     @property
     def is_idle(self) -> bool:

@@ -21,7 +21,8 @@ from kerncap.replay.staging import Job, stage
 from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
 from kerncap.replay.worker.protocol import Backend, Image, Opened
 from kerncap.replay.worker_process import Shared, WorkerDied, WorkerKilled, WorkerTimeout, program
-from kerncap.replay.worker_times import GRACE_S, WorkerTimes
+from kerncap.replay.worker_times import WorkerTimes
+from kerncap.time_limits import GRACE_S, LAUNCH_S
 
 __all__ = ["CANDIDATE", "CAPTURED", "ORIGINAL", "REBUILT", "Engine"]
 
@@ -43,7 +44,7 @@ class Engine(WorkerTimes):
         engine: str = "auto",
         device: str = "auto",
         python: str | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float = LAUNCH_S,
         target_python: str | None = None,
         emulator: Path | None = None,
         choice: Choice | None = None,

@@ -27,6 +27,7 @@ from kerncap.replay.nursery import Kind, Nursery
 from kerncap.replay.running import Process
 from kerncap.replay.surroundings import compilers_environment, environment_of
 from kerncap.replay.worker.cuda_bindings import has_driver
+from kerncap.time_limits import LAUNCH_S
 
 _NURSERIES = 4  # each holds torch, or numpy
 _KFD = Path("/dev/kfd")
@@ -40,7 +41,7 @@ class Asked:
     device: str = "auto"
     python: str | None = None
     emulator: Path | None = None
-    timeout_s: float = 60.0
+    timeout_s: float = LAUNCH_S
     hostile: bool = False
     torch_free: bool = False  # if it can be: see `choose.without_torch`
 

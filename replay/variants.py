@@ -12,11 +12,12 @@ from pathlib import Path
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay.compiled_apart import CompiledApart
-from kerncap.replay.connection import START_TIMEOUT_S, Connection
+from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
 from kerncap.replay.worker.job import of_launch
 from kerncap.replay.worker.protocol import Backend, Cubin, HipImage, Image, Place, Variation
 from kerncap.replay.worker_process import Program, Refusal, TargetError, WorkerKilled
+from kerncap.time_limits import START_S
 
 ORIGINAL = "original"
 CANDIDATE = "candidate"
@@ -47,7 +48,7 @@ class Variants:
         self._builds: dict[str, Path] = {}  # variant -> the folder of its built image
         self._numbers = itertools.count()
         self._apart = CompiledApart(
-            connection.job, connection.choice.python, START_TIMEOUT_S + timeout_s, program
+            connection.job, connection.choice.python, START_S + timeout_s, program
         )  # fmt: skip
 
     @property
@@ -292,7 +293,7 @@ class Variants:
         from kerncap.replay.candidates.triton_image import compile_triton
 
         job, python = self._connection.job.path, self._connection.choice.python
-        limit_s = START_TIMEOUT_S + self._timeout_s
+        limit_s = START_S + self._timeout_s
         made = compile_triton(job, path, self._facts.arch, out, python, limit_s, self._program)
         return Loaded(str(made.path), image=made.said)
 
@@ -315,7 +316,7 @@ class Variants:
         stages = f"stages-{next(self._numbers)}"
         path, image = self._resolved(loaded)
         made = self._connection.call_within(
-            START_TIMEOUT_S + self._timeout_s, Backend.load, which, path, stages,
+            START_S + self._timeout_s, Backend.load, which, path, stages,
             variation=loaded.variation, limit_s=self._timeout_s, image=image,
             hip=self._hip_image(path, loaded.variation.launch),
         )  # fmt: skip

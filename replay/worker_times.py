@@ -10,10 +10,10 @@ from kerncap.replay.outcome import Outcome, Repeated
 from kerncap.replay.worker.protocol import Backend, Replays, Timings
 from kerncap.replay.worker_memory import WorkerMemory
 from kerncap.replay.worker_process import TargetError, WorkerDied, WorkerKilled, WorkerTimeout
+from kerncap.time_limits import GRACE_S
 
 S = TypeVar("S")
 
-GRACE_S = 15.0  # beyond a launch's own limit, for what the worker does around it
 _LONGEST_REPEAT_S = 24 * 3600.0
 
 

@@ -29,6 +29,7 @@ from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.repeated_runs import can_repeat, until_differs
 from kerncap.replay.verdict import differs_from_capture, judge, stray_notes
 from kerncap.replay.wording import Tolerance, Verdict, WithVerdict, badly_ended, fail, undecided
+from kerncap.time_limits import LAUNCH_S
 
 _LONGEST_S = 1e6  # of one launch
 
@@ -42,7 +43,7 @@ class ReplayOptions:
     python: str | None = None
     emulator: Path | None = None  # a folder whose `run` starts an emulated AMD GPU
     candidate: Path | None = None
-    timeout_s: float = 60.0
+    timeout_s: float = LAUNCH_S
     rtol: float | None = None
     atol: float | None = None
     trust: bool = False

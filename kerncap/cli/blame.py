@@ -11,6 +11,7 @@ from kerncap.cli.number_types import SECONDS
 from kerncap.cli.paths import OUTPUT_FOLDER, PATH, REPRO
 from kerncap.cli.strict import strict_option
 from kerncap.exit_status import exit_status
+from kerncap.time_limits import LAUNCH_S
 
 
 @click.command("blame")
@@ -32,7 +33,7 @@ from kerncap.exit_status import exit_status
     "-o", "--output", type=OUTPUT_FOLDER, metavar="FOLDER", help="Write a bug report into this new folder."
 )
 @click.option(
-    "--timeout", "timeout_s", type=SECONDS, default=60.0, show_default=True, metavar="S",
+    "--timeout", "timeout_s", type=SECONDS, default=LAUNCH_S, show_default=True, metavar="S",
     help="Limit for one launch, in seconds.",
 )  # fmt: skip
 @click.option("--trust", is_flag=True, help="Run a reproducer that was not captured here; remembered.")

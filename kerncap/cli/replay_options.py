@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from kerncap.cli.paths import PATH
+from kerncap.time_limits import LAUNCH_S
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,7 +49,7 @@ _OPTIONS = (
         "--timeout",
         "timeout_s",
         type=float,
-        default=60.0,
+        default=LAUNCH_S,
         show_default=True,
         metavar="S",
         help="Limit for one launch, in seconds.",

@@ -13,6 +13,7 @@ from kerncap.cli.number_types import COUNT, PROCESSES, SECONDS, Finite
 from kerncap.cli.paths import PATH, REPRO
 from kerncap.cli.strict import strict_option
 from kerncap.exit_status import exit_status
+from kerncap.time_limits import LAUNCH_S
 
 
 @click.command("tune")
@@ -63,7 +64,7 @@ from kerncap.exit_status import exit_status
     "--python", metavar="PATH", help="Python with torch and triton. Default: the one that runs kerncap."
 )
 @click.option(
-    "--timeout", "timeout_s", type=SECONDS, default=60.0, show_default=True,
+    "--timeout", "timeout_s", type=SECONDS, default=LAUNCH_S, show_default=True,
     metavar="S", help="Limit for one launch or one compilation, in seconds.",
 )  # fmt: skip
 @click.option(

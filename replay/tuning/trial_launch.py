@@ -19,6 +19,7 @@ from kerncap.replay.statistics import median
 from kerncap.replay.tuning.check import Checker
 from kerncap.replay.tuning.space import LaunchSpace
 from kerncap.replay.wording import BY_DTYPE, Tolerance, nothing_written
+from kerncap.time_limits import LAUNCH_S
 
 HOST_RUNS = 2
 _SLOWEST = 50.0  # times the captured: a candidate that takes longer is ended
@@ -35,7 +36,7 @@ class BenchOptions:
     engine: str = "auto"
     device: str = "auto"
     python: str | None = None
-    timeout_s: float = 60.0
+    timeout_s: float = LAUNCH_S
     tolerance: Tolerance = BY_DTYPE
     slow: float = 1.5
     processes: int | None = None  # that compile

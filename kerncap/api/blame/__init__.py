@@ -22,6 +22,7 @@ from kerncap.format import Reproducer
 from kerncap.printable import visible
 from kerncap.regular_file import read_regular_text
 from kerncap.replay import trust
+from kerncap.time_limits import LAUNCH_S
 
 __all__ = ["Blame", "BlameOptions", "Guilty", "Run", "Stage", "blame"]
 
@@ -42,7 +43,7 @@ class BlameOptions:
     device: str = "auto"
     exact: bool = False
     trust: bool = False
-    timeout_s: float = 60.0
+    timeout_s: float = LAUNCH_S
     output: Path | None = None
 
 

@@ -32,6 +32,7 @@ from kerncap.replay.tuning.space_file import SpaceFile, read
 from kerncap.replay.tuning.trial import Trial
 from kerncap.replay.tuning.trial_launch import BenchOptions
 from kerncap.replay.wording import Tolerance
+from kerncap.time_limits import LAUNCH_S
 
 _TRIALS = 100
 _LOCAL_WORKERS = 2  # without a device: two launches at a time are no trouble to each other's times
@@ -56,7 +57,7 @@ class TuneOptions:
     engine: str = "auto"
     device: str = "auto"
     python: str | None = None
-    timeout_s: float = 60.0
+    timeout_s: float = LAUNCH_S
     rtol: float | None = None
     atol: float | None = None
     trust: bool = False
