@@ -31,8 +31,8 @@ MEDIAN, GATHER = 10, 20
 
 def best_ms(launch: Any, repeats: int = 7, checks: frozenset[str] | None = None) -> float:
     """Of making the `Launch` (its TTIR is compiled before) and of the analysis; all checks by default."""
-    from kerncap.sanitizer.analysis import Options
     from kerncap.sanitizer.engine import sanitize
+    from kerncap.sanitizer.options import Options
     from kerncap.sanitizer.sources.triton_call import launches_of
 
     best = float("inf")

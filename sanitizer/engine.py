@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from kerncap.sanitizer.analysis import Analysis, Options
+from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.binding import bind
 from kerncap.sanitizer.checks import alignment, bounds, descriptor, overflow, promises, races, uninit
 from kerncap.sanitizer.checks.concrete_tier import Wanted, settle
@@ -33,6 +33,7 @@ from kerncap.sanitizer.findings import (
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.limited_contents import LimitedContents
 from kerncap.sanitizer.line_comments import Commented, commented
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.shared import check as shared
 from kerncap.sanitizer.symbolic.expr import Variable, forgetting
 from kerncap.sanitizer.symbolic.solve import Solver

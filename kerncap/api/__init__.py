@@ -74,8 +74,8 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     )
     from kerncap.format import Reproducer
     from kerncap.replay.wording import Verdict
-    from kerncap.sanitizer.analysis import Options as SanitizeOptions
     from kerncap.sanitizer.findings import Finding, LaunchReport
+    from kerncap.sanitizer.options import Options as SanitizeOptions
 
 __all__ = [
     "ArmResult", "BackendUnavailable", "Blame", "BlameOptions", "CaptureError", "CaptureOptions",
@@ -140,7 +140,7 @@ _PUBLIC = {
     ),
     "kerncap.format": ("Reproducer",),
     "kerncap.replay.wording": ("Verdict",),
-    "kerncap.sanitizer.analysis": ("Options as SanitizeOptions",),
+    "kerncap.sanitizer.options": ("Options as SanitizeOptions",),
     "kerncap.sanitizer.findings": ("Finding", "LaunchReport"),
 }
 

@@ -152,9 +152,9 @@ def _sanitize(
     from kerncap.api.sanitize import parse_checks
     from kerncap.capture.target import NOT_EXECUTABLE, NOT_FOUND
     from kerncap.report import sanitize_baseline, sanitize_json, sanitize_sarif, sanitize_text
-    from kerncap.sanitizer.analysis import Options
     from kerncap.sanitizer.findings import Program
     from kerncap.sanitizer.kept_heap import keep
+    from kerncap.sanitizer.options import Options
     from kerncap.time_left import TimeLeft
 
     keep()

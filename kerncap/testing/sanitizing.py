@@ -113,8 +113,8 @@ class Sanitizing:
     def __init__(self, checks: str, bounds: Any, strict: bool, baseline: str | None, keeps: bool) -> None:
         from kerncap.api.sanitize.this_process import SanitizedHere
         from kerncap.errors import KerncapError
-        from kerncap.sanitizer.analysis import Options
         from kerncap.sanitizer.findings import CHECKS
+        from kerncap.sanitizer.options import Options
 
         names = CHECKS if checks == ALL else tuple(name.strip() for name in checks.split(",") if name.strip())
         unknown = [name for name in names if name not in CHECKS]

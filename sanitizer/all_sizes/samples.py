@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from kerncap.errors import UsageError
 from kerncap.sanitizer.all_sizes.launches import AllSizes
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import Check, Violated
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.symbolic.expr import Variable
 
 MOST = 24

@@ -18,7 +18,7 @@ from kerncap.sanitizer.all_sizes.questions import Asker, Smallest
 from kerncap.sanitizer.all_sizes.reads import Reads
 from kerncap.sanitizer.all_sizes.samples import Samples
 from kerncap.sanitizer.all_sizes.wrong import WRONG, Wrong
-from kerncap.sanitizer.analysis import Analysis, Options
+from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.engine import kind_of, sanitize
 from kerncap.sanitizer.findings import (
     Check,
@@ -32,6 +32,7 @@ from kerncap.sanitizer.findings import (
     join,
 )
 from kerncap.sanitizer.line_comments import commented
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.symbolic.expr import forgetting
 from kerncap.sanitizer.symbolic.solve import Solver, Unknown, Unsat
 from kerncap.sanitizer.ttir.ir import Operation, memory_operations

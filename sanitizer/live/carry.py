@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.errors import KerncapError
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.limited_contents import LimitedContents
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.paged_bytes import Bytes
 from kerncap.sanitizer.pointer_origins import written_storages
 from kerncap.sanitizer.ttir import read_module

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from kerncap import log
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import NOT_SANITISED, HostRead, LaunchReport, Violated
 from kerncap.sanitizer.launch import Argument, Contents, DescriptorArgument, Launch, TensorArgument, Unwritten
 from kerncap.sanitizer.live.carry import CarryOutError, carry_out
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.paged_bytes import Bytes, Ints, NotReadable, PagedBytes
 from kerncap.sanitizer.sources import hook_messages as messages
 from kerncap.sanitizer.sources.described_launch import launch_of

@@ -17,7 +17,7 @@ from kerncap.format import Reproducer
 from kerncap.log import one_line
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import values
-from kerncap.sanitizer.analysis import Options
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.sources.reproducer import target_of
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from kerncap.format import Reproducer
 from kerncap.regular_file import read_regular_text
 from kerncap.replay import worker_process
 from kerncap.replay.worker_process import Program
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import CHECKS, LaunchReport
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.sources.reproducer import NoTtir, launch_from_reproducer, notes_of, target_of
 from kerncap.sanitizer.sources.ttir_file import launch_from_ttir
 

@@ -19,10 +19,10 @@ from kerncap.sanitizer.all_sizes.launches import all_sizes
 from kerncap.sanitizer.all_sizes.sizes_engine import CHECKS, sanitize_all_sizes
 from kerncap.sanitizer.all_sizes.specialised import Compiled, Kind, classes_of, without_promises
 from kerncap.sanitizer.all_sizes.statement import Statement, parse, split
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import CHECKS as EVERY_CHECK
 from kerncap.sanitizer.findings import NOT_SANITISED, LaunchReport
 from kerncap.sanitizer.launch import PointerArgument, ScalarArgument, TensorArgument
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.sources.reproducer import (
     ManifestMemory,
     launch_from_reproducer,

@@ -16,7 +16,6 @@ from kerncap.format import LaunchOfRange, LaunchRange
 from kerncap.log import one_line
 from kerncap.replay import trust
 from kerncap.replay.ranges.shared_memory import share
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import (
     NOT_SANITISED,
     Finding,
@@ -28,6 +27,7 @@ from kerncap.sanitizer.findings import (
     Verdict,
     Violated,
 )
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.ttir.ir import UNKNOWN_LOCATION
 
 _NO_OPERATION = -1  # of the TTIR: the question is about the launch as a whole

@@ -16,10 +16,10 @@ from kerncap import child, env, scratch
 from kerncap.capture.target import Target, TargetResult, block_signals_in_this_thread
 from kerncap.errors import BackendUnavailable
 from kerncap.replay.choose import probe
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import HostRead, LaunchReport, Program
 from kerncap.sanitizer.live.judge import Engine, Judge
 from kerncap.sanitizer.live.target_socket import LiveServer
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.sources.hook_messages import Session
 
 SESSION_FILE = "sanitize.json"

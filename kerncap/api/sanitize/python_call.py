@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kerncap.errors import UsageError
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.live.judge import Judge
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.sources.triton_call import launches_of
 
 

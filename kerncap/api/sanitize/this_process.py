@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import NOT_SANITISED, LaunchReport
 from kerncap.sanitizer.live import here
 from kerncap.sanitizer.live.judge import Engine, Judge
+from kerncap.sanitizer.options import Options
 
 __all__ = ["NOT_SANITISED", "SanitizedHere"]
 

@@ -90,9 +90,9 @@ def _findings(
     # Loaded late: no other stage needs the sanitizer.
     from kerncap.api.prove.proof_launches import with_ttir
     from kerncap.api.sanitize import judged
-    from kerncap.sanitizer.analysis import Options
     from kerncap.sanitizer.engine import sanitize
     from kerncap.sanitizer.findings import Proved, Unproven
+    from kerncap.sanitizer.options import Options
 
     wrong: dict[str, tuple[str, str, str | None]] = {}
     options = Options(bounds="view")

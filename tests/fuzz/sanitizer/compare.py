@@ -107,8 +107,8 @@ def run(seed: int, variant: int = 0) -> Outcome:
 
 def compare(case: Case) -> Outcome:
     from kerncap.report.sanitize_counts import counts_of_all
-    from kerncap.sanitizer.analysis import Options
     from kerncap.sanitizer.engine import sanitize
+    from kerncap.sanitizer.options import Options
 
     outcome = Outcome(case)
     clock = time.perf_counter

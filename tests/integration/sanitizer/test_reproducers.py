@@ -15,8 +15,8 @@ import pytest
 from kerncap import env
 from kerncap.api.sanitize import sanitize_reproducer, sanitize_ttir
 from kerncap.errors import BackendUnavailable
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.ttir import read_module
 
 SAMPLE = Path(__file__).parents[3] / "samples" / "out_of_bounds" / "run.py"

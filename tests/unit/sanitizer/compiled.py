@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from kerncap.sanitizer.analysis import Analysis, Options
+from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.launch import Launch, ScalarArgument, Storage, TensorArgument
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.symbolic.solve import Solver
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.walk import walk

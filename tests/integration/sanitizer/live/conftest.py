@@ -15,10 +15,10 @@ import pytest
 
 from kerncap.api.sanitize.program import LiveOptions, SanitizeResult, sanitize_command
 from kerncap.capture.target import TargetResult
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.live.judge import Engine
+from kerncap.sanitizer.options import Options
 from tests.integration import forked_commands
 
 pytest.importorskip("triton")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kerncap.api.sanitize.program import SanitizeResult, sanitize_command
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.findings import LaunchReport, Unproven
 from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.options import Options
 from tests.integration.sanitizer.live.conftest import Analysed, analysed, of, run_script
 
 PROGRAM = """

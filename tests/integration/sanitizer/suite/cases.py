@@ -192,8 +192,8 @@ def _enlarged(tensor: Any, storage: Any, shape: tuple[int, ...]) -> tuple[Any, A
 
 def run_case(one: Case) -> list[Any]:
     """The sanitizer's reports, one per launch."""
-    from kerncap.sanitizer.analysis import Options
     from kerncap.sanitizer.engine import sanitize
+    from kerncap.sanitizer.options import Options
 
     options = Options(bounds=one.bounds)  # type: ignore[arg-type]
     return [sanitize(launch, options) for launch in launches(one)]

@@ -7,9 +7,9 @@ import pytest
 from kerncap.sanitizer.all_sizes.launches import AllSizes, all_sizes
 from kerncap.sanitizer.all_sizes.sizes_engine import CHECKS, sanitize_all_sizes
 from kerncap.sanitizer.all_sizes.statement import parse
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import Proved, Violated
+from kerncap.sanitizer.options import Options
 from tests.unit.sanitizer.all_sizes.random_kernels import case
 
 MOST = 6  # of each of the two sizes

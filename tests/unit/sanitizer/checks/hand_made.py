@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.sanitizer.analysis import Analysis, Options
+from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.footprint import footprint
 from kerncap.sanitizer.launch import (
@@ -21,6 +21,7 @@ from kerncap.sanitizer.launch import (
     Storage,
     TensorArgument,
 )
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.paged_bytes import PagedBytes
 from kerncap.sanitizer.symbolic.expr import FALSE, TRUE, Expr, Variable, const, var
 from kerncap.sanitizer.symbolic.solve import Solver

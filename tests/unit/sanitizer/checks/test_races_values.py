@@ -9,9 +9,9 @@ import pytest
 import triton
 import triton.language as tl
 
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import Unproven
+from kerncap.sanitizer.options import Options
 from tests.unit.sanitizer.checks.race_runs import (
     TWO,
     F,

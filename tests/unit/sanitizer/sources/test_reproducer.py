@@ -13,8 +13,8 @@ from kerncap.api.sanitize import judged
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
 from kerncap.report.sanitize_counts import counts_of
-from kerncap.sanitizer.analysis import Options
 from kerncap.sanitizer.launch import TensorArgument
+from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.sources.origins import texts_of, with_original_places
 from kerncap.sanitizer.sources.reproducer import launch_from_reproducer, notes_of
 from tests.golden.contents import BLOCK, block_contents
