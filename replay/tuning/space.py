@@ -13,7 +13,7 @@ from typing import Any
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.replay.outcome import Config
-from kerncap.replay.tuning import cuda_text, derived, point, tiles
+from kerncap.replay.tuning import cuda_text, heuristics, point, tiles
 from kerncap.replay.tuning.constraints import Constraint, Legal, enumerate_legal, parse_constraint
 from kerncap.replay.tuning.formula import Unknown, is_power_of_2
 from kerncap.replay.tuning.grid import GridFunction, GridUnknown, arguments_of, has_value, plain, read_names
@@ -46,7 +46,7 @@ class LaunchSpace:
         self.manifest = reproducer.manifest
         self.arguments = arguments_of(self.manifest)
         self.scalars = {k: v for k, v in self.arguments.items() if isinstance(v, int | float | str)}
-        self.derived = derived.of(reproducer)
+        self.derived = heuristics.of(reproducer)
         self.notes: list[str] = []
         self._text = {each.name: each.value for each in cuda_text.find(reproducer)}
         self.grid: GridFunction | None = None
@@ -128,7 +128,7 @@ class LaunchSpace:
         if problem:
             self.notes.append(f"@triton.heuristics can't be recomputed: {problem}")
             self._unknown_derived = {n: self.derived.reads(n) for n in self.derived.names}
-            self.derived = derived.Derived({}, {})
+            self.derived = heuristics.Heuristics({}, {})
         else:
             self._unknown_derived = {}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from kerncap.errors import UsageError
 from kerncap.sanitizer.all_sizes.formula import formula
-from kerncap.sanitizer.all_sizes.questions import value_of
+from kerncap.sanitizer.all_sizes.smallest_sizes import value_of
 from kerncap.sanitizer.all_sizes.specialised import Compiled, narrowed
 from kerncap.sanitizer.all_sizes.stated_contents import Described, MadeUp
 from kerncap.sanitizer.all_sizes.statement import Statement, numbers_over, split

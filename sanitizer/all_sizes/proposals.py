@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kerncap.sanitizer.all_sizes.launches import AllSizes
-from kerncap.sanitizer.all_sizes.questions import Asker
 from kerncap.sanitizer.all_sizes.reads import Reads
+from kerncap.sanitizer.all_sizes.smallest_sizes import Asker
 from kerncap.sanitizer.all_sizes.statement import split
 from kerncap.sanitizer.all_sizes.wrong import Wrong
 from kerncap.sanitizer.findings import Unproven

@@ -11,7 +11,7 @@ from kerncap.answer import Answer
 from kerncap.api.candidate_settings import described
 from kerncap.api.replay import load_candidate
 from kerncap.api.verify import compute_sanitizer
-from kerncap.api.verify.derived import GUARD_BYTES, NotDerivable, derive
+from kerncap.api.verify.derived_launch import GUARD_BYTES, NotDerivable, derive
 from kerncap.api.verify.own_engine import engine_of
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from kerncap.api.verify.derived import NotDerivable
+from kerncap.api.verify.derived_launch import NotDerivable
 from kerncap.api.verify.own_engine import engine_of
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.api.verify.wider import derive_wide, multiplies_in_tf32, reduces

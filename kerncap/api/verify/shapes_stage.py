@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kerncap.answer import Answer
-from kerncap.api.verify.derived import Layout, NotDerivable, derive, padded
+from kerncap.api.verify.derived_launch import Layout, NotDerivable, derive
 from kerncap.api.verify.own_engine import candidate_verdict, engine_of, original_agrees
+from kerncap.api.verify.padded_rows import padded
 from kerncap.api.verify.sizes import Size, halves, sizes, untried_integers
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from kerncap.api.verify.derived import STRIDE_NAME
+from kerncap.api.verify.derived_launch import STRIDE_NAME
 from kerncap.format import schema
 from kerncap.replay.tuning.grid import GridUnknown, arguments_of, plain, recompute
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kerncap.api.prove.proof_launches import with_ttir
 from kerncap.api.verify import compiled
-from kerncap.api.verify.derived import STRIDE_NAME
+from kerncap.api.verify.derived_launch import STRIDE_NAME
 from kerncap.api.verify.sizes import untried_integers
 from kerncap.api.verify.verify_result import Case
 from kerncap.errors import KerncapError

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from kerncap.api.verify.derived import NotDerivable, derive
+from kerncap.api.verify.derived_launch import NotDerivable, derive
 from kerncap.format import Reproducer, schema
 from kerncap.replay.units import extent
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from kerncap.api.verify import VerifyOptions, compute_sanitizer
-from kerncap.api.verify.derived import GUARD_BYTES, Layout, NotDerivable, derive, padded
+from kerncap.api.verify.derived_launch import GUARD_BYTES, Layout, NotDerivable, derive
+from kerncap.api.verify.padded_rows import padded
 from kerncap.api.verify.sizes import sizes
 from kerncap.api.verify.wider import derive_wide, multiplies_in_tf32, reduces, widened
 from kerncap.format import Reproducer, schema

@@ -16,7 +16,7 @@ from kerncap.replay.tuning.formula import Evaluator, Unknown
 _MAX_SOURCE = 4 << 20
 
 
-class Derived:
+class Heuristics:
     """The heuristics of one kernel; ``names`` are the parameters that they give."""
 
     def __init__(self, functions: Mapping[str, ast.Lambda], constants: Mapping[str, Any]) -> None:
@@ -50,17 +50,17 @@ class Derived:
                 raise Unknown(f"{name}: {error}") from None
         return found
 
-    def without(self, name: str) -> Derived:
+    def without(self, name: str) -> Heuristics:
         """All but one."""
-        return Derived({k: v for k, v in self._functions.items() if k != name}, self._constants)
+        return Heuristics({k: v for k, v in self._functions.items() if k != name}, self._constants)
 
 
-def of(reproducer: Reproducer) -> Derived:
+def of(reproducer: Reproducer) -> Heuristics:
     """The heuristics of the captured kernel; none where its file was not stored, or has none."""
     manifest = reproducer.manifest
     source = manifest.source
     if source is None or source.language != "python":
-        return Derived({}, {})
+        return Heuristics({}, {})
     for stored in source.originals:
         if stored.size > _MAX_SOURCE:
             continue
@@ -72,8 +72,8 @@ def of(reproducer: Reproducer) -> Derived:
             if isinstance(node, ast.FunctionDef) and node.name == manifest.kernel.name:
                 functions = _heuristics(node)
                 if functions:
-                    return Derived(functions, _constants(tree))
-    return Derived({}, {})
+                    return Heuristics(functions, _constants(tree))
+    return Heuristics({}, {})
 
 
 def _heuristics(definition: ast.FunctionDef) -> dict[str, ast.Lambda]:

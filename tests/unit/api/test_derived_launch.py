@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kerncap.api.verify.derived import decoded
+from kerncap.api.verify.derived_launch import decoded
 
 
 @pytest.mark.parametrize(

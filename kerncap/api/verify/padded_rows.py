@@ -1,0 +1,53 @@
+"""A layout in which rows have padding behind them, for tensors whose strides are arguments."""
+
+from __future__ import annotations
+
+from kerncap.api.verify.derived_launch import STRIDE_NAME, Layout, blocks
+from kerncap.format import schema
+
+
+def padded(manifest: schema.Manifest) -> Layout:
+    """Wider rows for every tensor whose strides are arguments; empty without such tensors."""
+    layout = Layout()
+    named = {
+        argument.name: int(argument.value.value)
+        for argument in manifest.arguments
+        if argument.role == "runtime"
+        and isinstance(argument.value, schema.IntValue)
+        and STRIDE_NAME.search(argument.name)
+    }
+    described = {
+        argument.value.view
+        for argument in manifest.arguments
+        if isinstance(argument.value, schema.DescriptorValue)
+    }
+    wanted: dict[int, int] = {}
+    for block in blocks(manifest):
+        [number, *others] = block.views
+        view = manifest.views[number]
+        if others or number in described or len(view.shape) < 2 or 0 in view.shape or view.strides[-1] != 1:
+            continue
+        strides = _wider(view)
+        changes = {
+            old: new
+            for old, new, length in zip(view.strides, strides, view.shape, strict=True)
+            if old != new and length > 1
+        }
+        known = all(old in named.values() and wanted.get(old, new) == new for old, new in changes.items())
+        if changes and known:
+            wanted.update(changes)
+            layout.strides[number] = strides
+    layout.arguments = {name: wanted[value] for name, value in named.items() if value in wanted}
+    return layout
+
+
+def _wider(view: schema.View) -> tuple[int, ...]:
+    """Strides with 16 bytes more to each row: alignment that tensors usually have is kept."""
+    pad = max(1, 16 // view.itemsize)
+    if any(a < b * n for a, b, n in zip(view.strides, view.strides[1:], view.shape[1:], strict=False)):
+        return view.strides  # not row by row
+    strides = [1]
+    for axis in range(len(view.shape) - 1, 0, -1):
+        step = strides[0] * view.shape[axis]
+        strides.insert(0, max(view.strides[axis - 1], step) + pad if axis == len(view.shape) - 1 else step)
+    return tuple(strides)
