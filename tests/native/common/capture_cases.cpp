@@ -1,4 +1,4 @@
-// One program under capture; what it does is in its environment, test_common.py reads what came of it.
+// One program under capture; what it does is in its environment, test_captures.py and its neighbours read what came of it.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -15,18 +15,13 @@ from kerncap.format import Reproducer, schema
 from kerncap.report.inspect_text import render
 from tests.golden.contents import HIDDEN
 from tests.session_options import capture_options
+from tests.unit.capture.native_seal.session import Run, values
 from tests.unit.capture.recorded import BASE, BYTES, DEMANGLED, LAYOUT, MANGLED, PARAMETERS, post_bytes
 from tests.unit.capture.test_code_objects import BUNDLE, code_object, kernel, with_section
-from tests.unit.capture.test_native_seal import Run
 from tests.unit.format.damage import GOLDEN_HIP
 
 COMPILED = (GOLDEN_HIP / "code" / "kernel.hsaco").read_bytes()
 KERNARG = (PARAMETERS + HIDDEN).ljust(304, b"\0")
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    return Run(tmp_path)
 
 
 def hip(**changes: Any) -> dict[str, Any]:
@@ -129,8 +124,6 @@ def test_names_and_types_of_the_metadata_serve_where_the_name_has_none(run: Run)
     ],
 )  # fmt: skip
 def test_hip_types_by_value(type_: str, raw: str, value: schema.Value) -> None:
-    from tests.unit.capture.test_native_seal import values
-
     assert values(type_, bytes.fromhex(raw), [[0, len(raw) // 2]]) == [value]
 
 

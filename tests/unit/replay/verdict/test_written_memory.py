@@ -1,73 +1,21 @@
-"""What a replay must and must not pass: cases that a tool comparing replay with replay gets wrong."""
+"""What a launch writes, must write, and must leave alone."""
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from kerncap.answer import Answer
-from kerncap.api.replay import ReplayOptions, ReplayResult, replay
-from kerncap.api.verify import VerifyOptions, verify
-from kerncap.errors import ReplayError
-from kerncap.exit_status import ExitStatus
 from kerncap.format import schema
-from kerncap.replay.outcome import CandidateError
-from kerncap.replay.wording import Tolerance
-from kerncap.replay.worker_process import Worker
 from tests.parameters import first_of
-
-from . import build
-from .build import Launch
-from .resident import Resident, candidate, resident
+from tests.unit.replay import build
+from tests.unit.replay.build import Launch
+from tests.unit.replay.resident import Resident, resident
+from tests.unit.replay.verdict.replayed import SCALE, run, scale
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
-
-
-def run(path: Path, **options: Any) -> ReplayResult:
-    return replay(path, ReplayOptions(**{"timeout_s": 20.0, **options}))
-
-
-@pytest.fixture(scope="module")
-def adder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resident]:
-    with resident(build.add(), tmp_path_factory.mktemp("adder")) as opened:
-        yield opened
-
-
-def test_vector_add_is_identical(tmp_path: Path) -> None:
-    result = run(build.add().seal(tmp_path))
-    assert result.verdict.line == "Result: PASS (12,000 bytes identical, 4,000 written bytes poisoned)"
-
-
-def test_a_wrong_oracle_fails_with_index_and_values(tmp_path: Path) -> None:
-    launch = build.add()
-    base, before, after = launch.regions[2]
-    wrong = np.frombuffer(after, np.float32).copy()
-    wrong[17] += 1
-    launch.regions[2] = (base, before, wrong.tobytes())
-    result = run(launch.seal(tmp_path))
-    assert not result.passed
-    assert "out_ptr: 1 of 1,000 elements differ, first at out_ptr[17]" in result.verdict.reasons[0]
-
-
-SCALE = """
-@triton.jit
-def scale(x_ptr, s, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(x_ptr + i, tl.load(x_ptr + i, mask=i < n) * s, mask=i < n)
-"""
-
-
-def scale() -> Launch:
-    x = np.arange(1, 513, dtype=np.float32)
-    launch = Launch(SCALE, "scale", grid=(2, 1, 1)).tensor("x_ptr", x, x * 3)
-    return launch.argument("s", 3.0).argument("n", 512).constexpr("BLOCK", 256)
 
 
 @pytest.mark.long
@@ -310,180 +258,3 @@ def test_a_kernel_that_writes_nothing_has_nothing_to_compare(tmp_path: Path) -> 
     launch.regions[2] = (base, before, before)
     line = run(launch.seal(tmp_path)).verdict.line
     assert line.startswith("Result: UNDECIDED (nothing to compare: the launch writes nothing")
-
-
-def plus(error: str) -> str:
-    """The vector add with an error on every element."""
-    return build.ADD.replace("tl.load(y_ptr + i, mask=mask),", f"tl.load(y_ptr + i, mask=mask) + {error},")
-
-
-def test_tolerance_is_honoured_for_a_candidate(adder: Resident) -> None:
-    both_ways = "tl.where(i % 2 == 0, 3e-6, -3e-6)"
-    assert adder.judge(plus(both_ways)).line.startswith("Result: PASS (within tolerance: max abs 3")
-    assert not adder.judge(plus("3e-6"), Tolerance(rtol=0.0, atol=1e-7)).passed
-    assert not adder.judge(plus("1e-2")).passed
-    assert adder.judge(plus("1e-2"), Tolerance(atol=2e-2)).passed
-
-
-def test_a_tolerance_is_not_there_to_be_used_up(adder: Resident) -> None:
-    one_way = adder.judge(plus("3e-6"))
-    assert (
-        "1,000 of 1,000 elements are off in the same direction, by 0.26 of the tolerance" in one_way.summary
-    )
-    near = adder.judge(plus("tl.where(i % 2 == 0, 9e-6, -9e-6)"))
-    assert "not rounding, but an error that uses up the tolerance" in near.summary
-    assert adder.judge(plus("3e-6"), Tolerance(atol=1e-5)).passed, "what the user allows is allowed"
-
-
-def test_of_values_below_the_tolerance_nothing_is_shown(tmp_path: Path) -> None:
-    x, y = np.random.default_rng(3).standard_normal((2, 1000)).astype(np.float32) * np.float32(1e-7)
-    launch = Launch(build.ADD, "add", grid=(4, 1, 1)).tensor("x_ptr", x).tensor("y_ptr", y)
-    launch = launch.tensor("out_ptr", np.zeros_like(x), x + y).argument("n", 1000).constexpr("BLOCK", 256)
-    with resident(launch, tmp_path) as tiny:
-        nothing = tiny.judge(
-            build.ADD.replace("tl.load(y_ptr + i, mask=mask),", "-tl.load(x_ptr + i, mask=mask),")
-        )
-        assert nothing.answer is Answer.UNDECIDED
-        assert "errors of up to 4" in nothing.summary and "no value is larger than 4" in nothing.summary
-        close = tiny.judge(build.ADD.replace("mask=mask),", "mask=mask) * 1.0000001,"))
-        assert close.line.startswith("Result: PASS (within tolerance")
-        zeros = build.ADD.replace("tl.load(x_ptr + i, mask=mask) +", "0.0 *")
-        assert tiny.judge(zeros, Tolerance(atol=1e-5)).passed, "what the user allows is allowed"
-
-
-def test_what_may_be_another_order_of_a_sum_is_told_what_else_judges_it(adder: Resident) -> None:
-    verdict = adder.judge(plus("1.2e-5"))
-    assert not verdict.passed
-    [note] = verdict.notes
-    assert "of the largest value near, as a sum in another order may be" in note
-    assert "--stages smoke,numerics" in note and "--atol 1.3e-05" in note
-    assert not adder.judge(plus("1e-3")).notes
-
-
-def test_the_captured_kernel_gets_no_tolerance(tmp_path: Path) -> None:
-    launch = build.add()
-    base, before, after = launch.regions[2]
-    near = np.frombuffer(after, np.float32) + np.float32(3e-6)
-    launch.regions[2] = (base, before, near.astype(np.float32).tobytes())
-    assert not run(launch.seal(tmp_path)).passed
-
-
-def test_nan_is_no_wildcard(adder: Resident) -> None:
-    verdict = adder.judge(plus("tl.where(i == 5, float('nan'), 0.0)"), Tolerance(1e30, 1e30))
-    assert not verdict.passed
-    assert "1 elements are NaN on one side only" in verdict.reasons[0]
-
-
-def test_nan_where_the_application_got_nan_agrees(tmp_path: Path) -> None:
-    launch = build.add()
-    x = np.frombuffer(launch.regions[0][1], np.float32).copy()
-    y = np.frombuffer(launch.regions[1][1], np.float32)
-    x[3], x[4] = np.nan, np.inf
-    for region, (pre, post) in {0: (x, x), 2: (np.zeros(1000, np.float32), x + y)}.items():
-        launch.regions[region] = (launch.regions[region][0], pre.tobytes(), post.tobytes())
-    with resident(launch, tmp_path) as opened:
-        assert opened.judge().passed
-        assert opened.judge(plus("1e-6")).passed
-
-
-def test_an_endless_loop_is_a_timeout(adder: Resident) -> None:
-    endless = build.ADD + "    while tl.load(x_ptr) == tl.load(x_ptr):\n        pass\n"
-    line = adder.judge(endless, timeout_s=1.0).line
-    why = "the kernel did not end within 1 s; a longer --timeout would decide it"
-    assert line == f"Result: UNDECIDED ({why})"
-    assert adder.judge(build.ADD).exact  # and the engine lives on
-
-
-WILD = build.ADD + "    tl.store((tl.program_id(0) + 8).to(tl.int64).to(tl.pointer_type(tl.float32)), 1.0)\n"
-
-
-def test_a_crash_is_reported(adder: Resident) -> None:
-    assert adder.judge(WILD).line == "Result: FAIL (the kernel died with SIGSEGV)"
-    assert adder.judge(build.ADD).exact
-
-
-_WHY = "the worker was killed, probably for memory; a run with more memory would decide it"
-KILLED = f"Result: UNDECIDED ({_WHY})"
-
-
-def test_a_worker_that_the_system_kills_says_nothing_of_the_kernel(
-    adder: Resident, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    while_imported = "import os\nimport signal\n\nos.kill(os.getpid(), signal.SIGKILL)\n"
-    with pytest.raises(ReplayError, match="was killed, probably for memory") as lost:
-        adder.judge(while_imported + build.ADD)
-    assert lost.value.exit_status == ExitStatus.UNDECIDED
-    while_launched = build.ADD + "    __import__('os').kill(__import__('os').getpid(), 9)\n"
-    assert adder.judge(while_launched).line == KILLED
-    assert adder.judge(build.ADD).exact
-    monkeypatch.setattr(Worker, "alive", True)  # what nobody has noticed yet
-    worker = adder.engine.connection._worker
-    assert worker is not None
-    os.kill(worker._process.pid, signal.SIGKILL)
-    assert adder.engine.launch().status == "killed"
-    monkeypatch.undo()
-    assert adder.judge(build.ADD).exact
-
-
-@pytest.mark.long
-def test_a_captured_fault_is_reproduced(tmp_path: Path) -> None:
-    launch = build.add(source=WILD)
-    launch.oracle = schema.Oracle(kind="fault", error="SIGSEGV")
-    path = launch.seal(tmp_path)
-    assert run(path).verdict.line == "Result: PASS (fault reproduced: the kernel died with SIGSEGV)"
-    assert not verify(path).passed
-    fixed = candidate(tmp_path, build.ADD)
-    by_replays = verify(path, VerifyOptions(candidate=fixed))
-    assert by_replays.passed and by_replays.judged_by == "the agreement of 3 replays"
-
-
-def test_another_signature_is_explained(adder: Resident) -> None:
-    other = build.ADD.replace("out_ptr", "dst_ptr")
-    with pytest.raises(CandidateError) as caught:
-        adder.judge(other)
-    assert "the launch passes out_ptr, which it does not take; it takes dst_ptr" in str(caught.value)
-    assert "Expected (x_ptr, y_ptr, out_ptr, n, BLOCK)" in str(caught.value)
-
-
-def test_a_candidate_that_does_not_import_is_explained(adder: Resident) -> None:
-    with pytest.raises(CandidateError, match=r"can't be imported: SyntaxError: .*line 5") as caught:
-        adder.judge("def broken(:\n")
-    assert "def broken(:" in caught.value.detail
-
-
-def test_an_exception_in_the_kernel_is_a_failed_run(adder: Resident) -> None:
-    verdict = adder.judge(build.ADD + "    tl.load(no_such_name)\n")
-    assert not verdict.passed and "no_such_name" in verdict.reasons[0]
-
-
-def test_bfloat16_and_float8_are_compared_in_their_own_dtype(tmp_path: Path) -> None:
-    bits = np.arange(0x3F00, 0x3F80, dtype=np.uint16)  # bfloat16 from 0.5 to 1
-    copy = """
-@triton.jit
-def copy(x_ptr, out_ptr, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
-    tl.store(out_ptr + i, tl.load(x_ptr + i))
-"""
-    launch = Launch(copy, "copy").tensor("x_ptr", bits, dtype="bfloat16")
-    launch.tensor("out_ptr", np.zeros(128, np.uint16), bits, dtype="bfloat16")
-    with resident(launch.constexpr("BLOCK", 128), tmp_path) as opened:
-        assert opened.judge().passed
-        product = "(tl.load(x_ptr + i).to(tl.float32) * 1.005).to(tl.bfloat16))"
-        scaled = opened.judge(copy.replace("tl.load(x_ptr + i))", product))
-        assert scaled.line.startswith("Result: PASS (within tolerance")
-    eight = np.arange(0x30, 0x40, dtype=np.uint8)
-    launch = Launch(copy, "copy").tensor("x_ptr", eight, dtype="float8_e4m3fn")
-    launch.tensor("out_ptr", np.zeros(16, np.uint8), eight, dtype="float8_e4m3fn")
-    assert run(launch.constexpr("BLOCK", 16).seal(tmp_path)).passed
-
-
-def test_until_fail_counts_runs(tmp_path: Path) -> None:
-    result = run(build.add().seal(tmp_path), until_fail=3)
-    assert result.passed and result.runs == 3
-
-
-@pytest.mark.long
-def test_timed_runs_give_median_and_spread(tmp_path: Path) -> None:
-    timing = run(scale().seal(tmp_path), timed_runs=3).timing
-    assert timing is not None and timing.runs == 3
-    assert 0 < timing.low_ms <= timing.median_ms <= timing.high_ms
