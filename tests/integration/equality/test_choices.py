@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,105 +15,35 @@ from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import Operation, walk
 from tests.integration.equality.pairs import Run, launched
 
+# Of a, b and c, loaded from three arrays, at the places 0 to 3.
+KERNEL = """
+import triton
+import triton.language as tl
 
 @triton.jit
-def larger(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a, b = tl.load(x + at), tl.load(y + at)
-    tl.store(z + at, tl.where((a > b) | (a != a), a, b))
-
-
-@triton.jit
-def smaller(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a, b = tl.load(x + at), tl.load(y + at)
-    tl.store(z + at, tl.where((b != b) | (a >= b), b, a))
-
-
-@triton.jit
-def positive(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a = tl.load(x + at)
-    tl.store(z + at, tl.where(a > 0, a, 0.0))
-
-
-@triton.jit
-def larger_or_another_is_nan(x, y, z, BLOCK: tl.constexpr):
+def chosen(x, y, z, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     a, b, c = tl.load(x + at), tl.load(y + at), tl.load(z + at)
-    tl.store(z + at, tl.where((a > b) | (c != c), a, b))
-
-
-@triton.jit
-def larger_than_another(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a, b, c = tl.load(x + at), tl.load(y + at), tl.load(z + at)
-    tl.store(z + at, tl.where(a > c, a, b))
-
-
-@triton.jit
-def positive_or_one(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a = tl.load(x + at)
-    tl.store(z + at, tl.where(a > 0, a, 1.0))
-
-
-@triton.jit
-def larger_or_differing(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a, b = tl.load(x + at), tl.load(y + at)
-    tl.store(z + at, tl.where((a > b) | (a != b), a, b))
-
-
-@triton.jit
-def ascending(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a, b = tl.load(x + at), tl.load(y + at)
-    tl.store(z + at, tl.where((a > b) != (at > 2), b, a))
-
-
-@triton.jit
-def place(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a, b = tl.load(x + at), tl.load(y + at)
-    tl.store(z + at, tl.where(a > b, at, at + 5).to(tl.float32))
-
-
-@triton.jit
-def place_or_equal(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a, b = tl.load(x + at), tl.load(y + at)
-    tl.store(z + at, tl.where((a > b) | (a == b), at, at + 5).to(tl.float32))
-
-
-@triton.jit
-def place_of_smaller_to_the_left(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a, b = tl.load(x + at), tl.load(y + at)
-    c = at * 3
-    tl.store(z + at, tl.where((a < b) | ((a == b) & (at < c)), at, c).to(tl.float32))
-
-
-@triton.jit
-def place_to_the_right(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a, b = tl.load(x + at), tl.load(y + at)
-    c = at * 3
-    tl.store(z + at, tl.where((a > b) | ((b == a) & (c < at)), at, c).to(tl.float32))
-
-
-@triton.jit
-def place_unless_masked(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a, b = tl.load(x + at), tl.load(y + at)
-    tl.store(z + at, tl.where((a > b) & (at > 2), at, at + 5).to(tl.float32))
-
-
-@triton.jit
-def place_by_another(x, y, z, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    a, b = tl.load(x + at), tl.load(y + at)
-    tl.store(z + at, tl.where((a > b) | (a > 1.0), at, at + 5).to(tl.float32))
+    tl.store(z + at, tl.where({choice}).to(tl.float32))
+"""
+NUMBERS = {
+    "larger": ("(a > b) | (a != a), a, b", ("maximum",)),
+    "smaller": ("(b != b) | (a >= b), b, a", ("minimum",)),
+    "positive": ("a > 0, a, 0.0", ("maximum",)),
+    "larger or another is NaN": ("(a > b) | (c != c), a, b", ("maximum", "first")),
+    "ascending": ("(a > b) != (at > 2), b, a", ("minimum", "maximum")),
+    "larger than another": ("a > c, a, b", None),
+    "positive or one": ("a > 0, a, 1.0", None),
+    "larger or differing": ("(a > b) | (a != b), a, b", None),
+}
+PLACES = {
+    "larger": ("a > b, at, at + 5", ("maximum", "second")),
+    "larger or equal": ("(a > b) | (a == b), at, at + 5", ("maximum", "first")),
+    "smaller, to the left": ("(a < b) | ((a == b) & (at < at * 3)), at, at * 3", ("minimum", "left")),
+    "larger, to the right": ("(a > b) | ((b == a) & (at * 3 < at)), at, at * 3", ("maximum", "right")),
+    "larger unless masked": ("(a > b) & (at > 2), at, at + 5", None),
+    "by another": ("(a > b) | (a > 1.0), at, at + 5", None),
+}
 
 
 @triton.jit
@@ -162,32 +93,16 @@ def sorted_lanes(x, y, z, BLOCK: tl.constexpr):
     tl.store(y + at, tl.sort(tl.load(x + at)))
 
 
-@pytest.mark.parametrize(
-    ("kernel", "wanted"),
-    [
-        (larger, ("maximum",)), (smaller, ("minimum",)), (positive, ("maximum",)),
-        (larger_or_another_is_nan, ("maximum", "first")), (ascending, ("minimum", "maximum")),
-        (larger_than_another, None), (positive_or_one, None), (larger_or_differing, None),
-    ],
-    ids=lambda value: getattr(value, "__name__", str(value)),
-)  # fmt: skip
-def test_what_a_choice_is(kernel: Any, wanted: tuple[str, ...] | None) -> None:
-    [found] = [number_choice(one) for one in _operations(kernel, "arith.select")]
+@pytest.mark.parametrize(("choice", "wanted"), NUMBERS.values(), ids=NUMBERS)
+def test_what_a_choice_is(tmp_path: Path, choice: str, wanted: tuple[str, ...] | None) -> None:
+    [found] = [number_choice(one) for one in _operations(chosen(tmp_path, choice), "arith.select")]
     assert (found and found.kinds) == wanted
     assert wanted is None or (found is not None and (found.decided is None) == (len(wanted) == 1))
 
 
-@pytest.mark.parametrize(
-    ("kernel", "wanted"),
-    [
-        (place, ("maximum", "second")), (place_or_equal, ("maximum", "first")),
-        (place_of_smaller_to_the_left, ("minimum", "left")), (place_to_the_right, ("maximum", "right")),
-        (place_unless_masked, None), (place_by_another, None),
-    ],
-    ids=lambda value: getattr(value, "__name__", str(value)),
-)  # fmt: skip
-def test_what_a_choice_of_places_is(kernel: Any, wanted: tuple[str, str] | None) -> None:
-    [found] = [place_choice(one) for one in _operations(kernel, "arith.select")]
+@pytest.mark.parametrize(("choice", "wanted"), PLACES.values(), ids=PLACES)
+def test_what_a_choice_of_places_is(tmp_path: Path, choice: str, wanted: tuple[str, str] | None) -> None:
+    [found] = [place_choice(one) for one in _operations(chosen(tmp_path, choice), "arith.select")]
     assert (found and (found.kind, found.tie)) == wanted
 
 
@@ -207,6 +122,15 @@ def test_what_a_reduction_to_a_place_is(kernel: Any, wanted: tuple[str, str] | N
 def test_what_the_bits_of_a_sort_are() -> None:
     found = [swapped_axis(one) for one in _operations(sorted_lanes, "tt.bitcast")]
     assert [one and one[1] for one in found] == [None, 1, None, 0, None, 1]
+
+
+def chosen(folder: Path, choice: str) -> Any:
+    """The kernel, from a file: Triton reads its source."""
+    path = folder / "chosen.py"
+    path.write_text(KERNEL.format(choice=choice))
+    found: dict[str, Any] = {"__name__": "chosen"}
+    exec(compile(path.read_text(), path, "exec"), found)
+    return found["chosen"]
 
 
 def _operations(kernel: Any, name: str) -> list[Operation]:
