@@ -127,7 +127,7 @@ class Selection:
             if text is not None:
                 check_regex(text, option)
         if (self.from_kernel is None) != (self.to_kernel is None):
-            raise UsageError("--from and --to: a range has both; --launches N:M takes it by numbers")
+            raise UsageError("--from, --to: a range needs both; add the other, or use --launches N:M")
         asked = {
             "--launches": self.launches, "--from": self.from_kernel, "--whole-range": self.whole_range,
             "--graph": self.graph,
@@ -142,7 +142,7 @@ class Selection:
                     f"--launches {first}:{end}: a range has {MAX_RANGE_LAUNCHES} launches at most"
                 )
         if self.whole_range is not None and self.range is None:
-            raise UsageError("--whole-range: of which NVTX range? give --range REGEX too")
+            raise UsageError("--whole-range: no NVTX range is named; add --range REGEX")
         if self.is_span and (
             self.launch or self.per_config or self.on_fault or self.when or self.last is not None
         ):

@@ -22,14 +22,15 @@ from kerncap.cli.paths import PATH
 @click.option("--within", type=PATH, multiple=True, hidden=True, help="Folder of dumps that a log may name.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(core: Path, exe: Path | None, sass: bool, within: tuple[Path, ...], as_json: bool) -> int:
-    """Show which kernel, thread, instruction and line a core dump of a CUDA GPU is of.
+    """Show the kernel, thread, instruction and line of a CUDA GPU's core dump.
 
-    It needs neither a GPU nor CUDA. CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 makes a program write one. CORE may
-    also be the value of CUDA_COREDUMP_FILE, or a log of the crash (PyTorch, vLLM, Triton, ROCm): the dump
-    that it names is read; without one, what the log says is shown. Nothing in either is executed.
+    Needs neither a GPU nor CUDA. With CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 a program writes a dump if its
+    kernel faults. CORE may also be the value of CUDA_COREDUMP_FILE, or a log of the crash (PyTorch, vLLM,
+    Triton, ROCm): the dump that it names is read; without a dump, what the log says is shown. Nothing in
+    either is executed.
 
     Exit status: 0; 1 if CORE is a log and no dump that it names can be read; 3 if CORE is not a GPU's core
-    dump, cut off or damaged: one line names the byte.
+    dump, is cut off or is damaged, with the byte in one line.
     """
     from kerncap.api.from_core import from_core
     from kerncap.exit_status import ExitStatus

@@ -31,9 +31,9 @@ def command(
 ) -> int:
     """Make reproducers of launches that another tool recorded.
 
-    PATH is a log of tritonparse (.ndjson, with the tensors that it saved), or a folder of AMD's kerncap. Of
-    an archive of HIP's record and replay (.hrr), the command is shown that captures from it. Nothing in PATH
-    is executed. A launch that it does not hold whole is named, with what is missing.
+    PATH is a log of tritonparse (.ndjson, with the tensors that it saved), or a folder of AMD's kerncap. For
+    an archive of HIP's record and replay (.hrr), the command that captures from it is shown. Nothing in PATH
+    is executed. A launch that is not recorded completely is named, with what is missing.
 
     Exit status: 0, or 1 if no reproducer could be made.
     """
@@ -47,7 +47,7 @@ def command(
     for path in made.paths:
         log.line(f"{path}: made of what {made.tool} recorded")
     for one in made.left_out:
-        log.line(f"{one.launch}: not whole in the recording: {one.reason}")
+        log.line(f"{one.launch}: incomplete in the recording: {one.reason}")
     if as_json:
         click.echo(json.dumps(made.as_dict(), indent=1))
     if made.paths:

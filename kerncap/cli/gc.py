@@ -24,7 +24,7 @@ def command(
     """List reproducers in DIR that are old or take too much space; --delete removes them.
 
     DIR is kerncap-out by default. Only complete reproducers that you own are removed; links are not followed.
-    Age is the time since the folder was written, size is its size on disk.
+    The age counts from when the folder was written; the size is that on disk.
     """
     from kerncap.api.gc import collect, parse_age
     from kerncap.capture.options import parse_size

@@ -29,8 +29,8 @@ def command(
 ) -> int:
     """Serve the commands to one agent on stdin and stdout, over the Model Context Protocol.
 
-    An agent's client starts this itself. Paths stay inside --root. The programs that capture and list run
-    may do anything you may do; --read-only leaves these tools out. No tool can trust a stranger's
+    An agent's client starts this itself. Paths stay inside --root. The tools capture and list
+    run programs with your rights; --read-only leaves such tools out. No tool can trust a stranger's
     reproducer.
     """
     from kerncap.errors import BackendUnavailable

@@ -47,7 +47,7 @@ class _Command(click.Command):
 )  # fmt: skip
 @click.option(
     "--for-all", "for_all", metavar="STATED", multiple=True,
-    help="Check out of bounds and overflow for all sizes: n=1..8192, stride=n, idx=0..n-1. Repeatable.",
+    help="Check bounds, overflow and races for all sizes: n=1..8192, stride=n, idx=0..n-1. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--grid", metavar="X[,Y[,Z]]",
@@ -111,9 +111,9 @@ def command(
 ) -> int:
     """Prove that a Triton launch stays inside its memory, for all programs, or show the access that doesn't.
 
-    Needs no GPU. Of a range, each launch is checked. With a program after "--", every Triton kernel that it
-    launches is; kerncap carries out launches on CPU tensors. Exit status 1 for a finding, 5 if not everything
-    is proved or the program failed. The last line is "Result: PASS ...", "Result: FAIL ..." or
+    Needs no GPU. For a range, every launch is checked; for a program after "--", every Triton kernel that it
+    launches, and kerncap carries out launches on CPU tensors. Exit status 1 for a finding, 5 if not
+    everything is proved or the program failed. The last line is "Result: PASS ...", "Result: FAIL ..." or
     "Result: UNDECIDED ...".
     """
     try:

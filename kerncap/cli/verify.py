@@ -38,8 +38,8 @@ from kerncap.result_line import result_line
 )  # fmt: skip
 @click.option(
     "--prove", is_flag=True,
-    help="Prove that a candidate equals the captured kernel over the reals, for all float values: of Triton, "
-    "or CUDA C++.",
+    help="Prove that a candidate (Triton or CUDA C++) equals the captured kernel over the reals, for all "
+    "float values.",
 )  # fmt: skip
 @click.option(
     "--resident", is_flag=True,

@@ -51,7 +51,7 @@ def add_options(group: pytest.OptionGroup) -> None:
     )  # fmt: skip
     group.addoption(
         STRICT, action="store_true",
-        help="fail a test whose verdict, of --kerncap or --kerncap-sanitize, is undecided",
+        help="fail a test if the verdict of --kerncap or --kerncap-sanitize is undecided",
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ class Compared(Part, frozen=True, kw_only=True):
 
     result: Annotated[
         Literal["equal", "rounding", "differs"],
-        says("equal: bit by bit. rounding: no more than rounding in another order explains."),
+        says("equal: bit for bit. rounding: at most what another order of rounding explains."),
     ]
     place: Annotated[str, says("First element that is not equal, with both values and the number of others.")]
 

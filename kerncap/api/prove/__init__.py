@@ -136,7 +136,7 @@ def prove(a: Path | str, b: Path | str | None, options: ProveOptions | None = No
         if given and any(sources):
             raise UsageError(f"{option}: a source has the arguments of its launch; leave it out")
     if options.then and any([*sources, *map(_is_source, options.then)]):
-        raise UsageError("several launches are one kernel only if each is a reproducer, and so is the first")
+        raise UsageError("prove: several B, and a source among the kernels; give reproducers only")
     if options.then:
         labels = labels[0], " and ".join(path.name for path in (b, *options.then))
     with contextlib.ExitStack() as stack:

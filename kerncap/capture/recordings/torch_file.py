@@ -104,7 +104,7 @@ def _rebuild(storage: object, offset: object, shape: object, strides: object, *_
         raise TorchFileProblem("it holds no tensor")
     every = (offset, *shape, *strides)
     if len(shape) != len(strides) or not all(isinstance(each, int) and 0 <= each < 1 << 48 for each in every):
-        raise TorchFileProblem("its shape is not one")
+        raise TorchFileProblem("its shape is not valid")
     return _Stored(storage.key, storage.itemsize, int(offset), shape, strides)  # type: ignore[call-overload]
 
 

@@ -380,4 +380,4 @@ def _float(value: float | str) -> float:
     try:
         return float(value)
     except (ValueError, OverflowError) as error:
-        raise Lacking("an argument is a float of which the log has no number") from error
+        raise Lacking("an argument is a float that the log does not give as a number") from error

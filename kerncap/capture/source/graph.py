@@ -177,7 +177,7 @@ def parse_graph(graph: object) -> SourceGraph:
 
 def identifier(value: object, what: str) -> str:
     if isinstance(value, str) and len(value) > MAX_NAME:
-        raise CaptureError(f"source graph: {what} has {len(value)} characters, at most {MAX_NAME} can do")
+        raise CaptureError(f"source graph: {what} has {len(value)} characters, more than {MAX_NAME}")
     if isinstance(value, str) and value.isidentifier() and not keyword.iskeyword(value):
         return value
     raise CaptureError(f"source graph: {what} is not an identifier: {_short(value)}")

@@ -112,7 +112,7 @@ def header(program: memoryview, unit: Unit, strings: Strings | None = None) -> H
     tables_at = length_at + unit.width
     start = tables_at + int.from_bytes(program[length_at:tables_at], "little")
     if start > unit.end:
-        raise ElfProblem("a line program whose head is longer than all of it")
+        raise ElfProblem("a line program whose header is longer than the program")
     data = _bounded(program, unit.start, start, MAX_HEAD)
     with library_reads("a line program's head"):
         structs = DWARFStructs(True, 8 * unit.width, 8, version)
