@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kerncap.replay.byte_effects import SEED_B, Measured, poison
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.judge_requests import boundaries, readable_views, redraw
 from kerncap.replay.other_contents import Differential, Shown
+from kerncap.replay.poisoned_launch import SEED_B, poison
 from kerncap.replay.units import view_name
 from kerncap.replay.wider_values import SLACK, nonfinite, nonfinite_of_capture
 from kerncap.replay.wording import Tolerance
@@ -74,17 +75,6 @@ def on_other_places(engine: Engine, measured: Measured, tolerance: Tolerance, st
     return _tried(
         engine, measured, tolerance, "another order", views, lambda views: redraw(engine, views, _SEED)
     )
-
-
-def on_equal_places(steered: Steered) -> Shown:
-    """Whether the candidate is right if two places are equal, as far as atomics tell it."""
-    found = Shown(remedy="a capture in which places are equal would decide it")
-    for name in steered.unordered:
-        found.open.append(
-            f"{name} is changed without atomics, at places that memory holds: the captured kernel has "
-            "atomics there, and is right if two places are equal"
-        )
-    return found
 
 
 def _tried(

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kerncap.errors import KerncapError
-from kerncap.replay.byte_effects import SEED_A, Measured, poison
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
+from kerncap.replay.poisoned_launch import SEED_A, poison
 from kerncap.replay.scalars import described, scalar_variants
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import Unit, units, view_name

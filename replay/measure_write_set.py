@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kerncap.errors import KerncapError
-from kerncap.replay.byte_effects import LARGE, SEED_A, SEED_B, Measured, launch_poisoned
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.plain_run import OutOfTime, PlainRun
 from kerncap.replay.pointer_words import PointerWords
+from kerncap.replay.poisoned_launch import LARGE, SEED_A, SEED_B, launch_poisoned
 from kerncap.replay.scalars import scalar_variants
 from kerncap.replay.units import Unit, outside_views, units, whole_elements
 from kerncap.replay.worker.common import bitmap

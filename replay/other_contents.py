@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kerncap.replay import rounding_bias
-from kerncap.replay.byte_effects import SEED_B, Measured, poison
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, redraw, redrawable, where
 from kerncap.replay.noise import Noise
 from kerncap.replay.outcome import Config
+from kerncap.replay.poisoned_launch import SEED_B, poison
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import outside_views, place_name, units, view_name
 from kerncap.replay.verdict import gap_reasons

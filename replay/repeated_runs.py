@@ -7,9 +7,10 @@ earlier replay left can't pass for a result of a later one.
 from __future__ import annotations
 
 from kerncap.answer import Answer
-from kerncap.replay.byte_effects import SEED_A, Measured, poison
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.outcome import Repeated
+from kerncap.replay.poisoned_launch import SEED_A, poison
 from kerncap.replay.verdict import judge_memory
 from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, badly_ended
 from kerncap.replay.worker.common import bitmap

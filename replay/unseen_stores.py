@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections import deque
 
-from kerncap.replay.byte_effects import SEED_A, SEED_B
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.plain_run import EndedBadly, OutOfTime, PlainRun
 from kerncap.replay.pointer_words import PointerWords
+from kerncap.replay.poisoned_launch import SEED_A, SEED_B
 from kerncap.replay.units import units
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits

@@ -13,10 +13,11 @@ from typing import Any
 from kerncap.answer import Answer
 from kerncap.format.schema import Manifest
 from kerncap.replay import doubts, in_place, printed_text, rounding_bias
-from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured, launch_poisoned
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, where
 from kerncap.replay.noise import Noise, of_replays
+from kerncap.replay.poisoned_launch import SEED_A, SEED_B, launch_poisoned
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import (
     address_name,

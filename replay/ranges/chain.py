@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from kerncap.answer import Answer
 from kerncap.format import LaunchOfRange
-from kerncap.replay.byte_effects import SEED_A, Measured
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
+from kerncap.replay.poisoned_launch import SEED_A
 from kerncap.replay.ranges.memory_history import Change, Timeline, by_region, different
 from kerncap.replay.ranges.shared_memory import placed
 from kerncap.replay.ranges.whole import WholeRange

@@ -6,9 +6,10 @@ what can be wrong with one is a size, a mask or a race: nothing that hides withi
 
 from __future__ import annotations
 
-from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.noise import Noise, Wanted, of_replays
+from kerncap.replay.poisoned_launch import SEED_A, SEED_B
 from kerncap.replay.units import extent, outside_views, place_name, units
 from kerncap.replay.verdict import gap_reasons, outside_reasons
 from kerncap.replay.wording import BY_DTYPE, Tolerance, mismatch

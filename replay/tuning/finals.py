@@ -10,8 +10,8 @@ from kerncap.answer import Answer
 from kerncap.errors import KerncapError
 from kerncap.replay import boundary_values, extreme_values, in_place, other_contents, wider_values
 from kerncap.replay.boundary_values import Steered
-from kerncap.replay.byte_effects import SEED_B
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.poisoned_launch import SEED_B
 from kerncap.replay.repeated_runs import run_timed
 from kerncap.replay.statistics import median
 from kerncap.replay.tuning.builds import Builds

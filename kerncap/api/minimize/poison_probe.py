@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kerncap.api.minimize.delta_debug import Masks
-from kerncap.replay.byte_effects import SEED_A, SEED_B, Measured
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.plain_run import PlainRun
 from kerncap.replay.pointer_words import PointerWords
+from kerncap.replay.poisoned_launch import SEED_A, SEED_B
 from kerncap.replay.units import Unit
 from kerncap.replay.worker.common.bitmap import Bits
 

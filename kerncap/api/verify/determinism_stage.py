@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 from kerncap.api.verify.verify_result import Case, StageResult
-from kerncap.replay.byte_effects import SEED_A, Measured, poison
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import FLOATS
 from kerncap.replay.noise import Noise
+from kerncap.replay.poisoned_launch import SEED_A, poison
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import view_name
 from kerncap.replay.worker.common import bitmap

@@ -7,9 +7,10 @@ from pathlib import Path
 from kerncap.answer import Answer
 from kerncap.api.replay import write_set
 from kerncap.format import Reproducer
-from kerncap.replay.byte_effects import SEED_A, Measured
+from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.noise import of_replays
+from kerncap.replay.poisoned_launch import SEED_A
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import place_name, units, view_name
 from kerncap.replay.verdict import gap_reasons, outside_reasons, run_poisoned, settle

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kerncap.api.verify import conditions, shapes_stage, steering
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.api.verify.wider import multiplies_in_tf32
-from kerncap.replay import boundary_values, extreme_values, other_contents, wider_values
+from kerncap.replay import boundary_values, equal_places, extreme_values, other_contents, wider_values
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.judge_requests import stream_problem
@@ -80,7 +80,7 @@ def _on_boundaries(case: Case, measured: Measured) -> list[Callable[[], other_co
         lambda: boundary_values.on_boundary_values(engine, measured, tolerance, known()),
         lambda: boundary_values.on_other_places(engine, measured, tolerance, known()),
         lambda: shapes_stage.on_free_integers(case, measured, known().free),
-        lambda: boundary_values.on_equal_places(known()),
+        lambda: equal_places.on_equal_places(known()),
     ]
 
 

@@ -30,9 +30,10 @@ from kerncap.api.verify.verify_result import (
     VerifyResult,
 )
 from kerncap.errors import UsageError
-from kerncap.replay.byte_effects import SEED_A, launch_poisoned, load
+from kerncap.replay.byte_effects import load
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.outcome import NotHeld
+from kerncap.replay.poisoned_launch import SEED_A, launch_poisoned
 from kerncap.replay.pool import Pool
 from kerncap.replay.wording import Verdict, badly_ended, fail, undecided
 
