@@ -77,7 +77,7 @@ def large(folder: Path) -> Path:
     import numpy as np
 
     sys.path.insert(0, str(ROOT))
-    from tests.integration.report.made import Made, Tensor, write
+    from tests.integration.report.reproducers import Made, Tensor, write
 
     noise = np.random.default_rng(0)
     tensors = [

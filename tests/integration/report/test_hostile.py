@@ -11,7 +11,7 @@ import pytest
 
 from kerncap.format import schema
 from tests.integration.report.conftest import OpenPage
-from tests.integration.report.made import SOURCE, Made, Tensor, ramp, write
+from tests.integration.report.reproducers import SOURCE, Made, Tensor, ramp, write
 
 PageOf = Callable[..., Path]
 

@@ -11,7 +11,7 @@ import pytest
 
 from kerncap.format import schema
 from tests.integration.report.conftest import OpenPage
-from tests.integration.report.made import Made, Tensor, ramp, write
+from tests.integration.report.reproducers import Made, Tensor, ramp, write
 from tests.parameters import first_of
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -15,7 +15,7 @@ from kerncap.api.report import report
 from kerncap.errors import UsageError
 from kerncap.format import schema
 from tests.integration.conftest import CommandLine
-from tests.integration.report.made import Made, Tensor, ramp, write
+from tests.integration.report.reproducers import Made, Tensor, ramp, write
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9" * 2
 

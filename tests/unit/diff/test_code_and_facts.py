@@ -17,7 +17,7 @@ from kerncap.cli.diff import command
 from kerncap.errors import FormatError, UsageError
 from kerncap.format import schema
 from kerncap.report.diff_text import render
-from tests.unit.diff.made import make, same, view
+from tests.unit.diff.tensor_reproducers import make, same, view
 
 X = np.arange(64, dtype=np.float32)
 TTIR = """\

@@ -11,7 +11,7 @@ from kerncap.replay.outcome import Compiled
 from kerncap.report.edit_screens import JsonLines, Plain, Terminal
 from kerncap.report.edit_text import block, rows
 
-from .made import broken, changed, failed, on_device, passed
+from .judgements import broken, changed, failed, on_device, passed
 
 
 def test_every_fact_stands_beside_the_originals() -> None:

@@ -17,7 +17,7 @@ from kerncap.replay.limits.agreement import agreement
 from kerncap.replay.limits.binding_floor import LimitReport, Times, bounds
 from kerncap.replay.limits.work import Work
 from kerncap.report.limits_text import percent, quantity, render
-from tests.unit.limits.made import device, traffic, work
+from tests.unit.limits.device_and_work import device, traffic, work
 
 GIB = 1 << 30
 

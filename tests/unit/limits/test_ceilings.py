@@ -11,7 +11,7 @@ import pytest
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.replay.limits import ceilings
 from kerncap.replay.worker.protocol import Failure
-from tests.unit.limits.made import DOCUMENT
+from tests.unit.limits.device_and_work import DOCUMENT
 
 
 @pytest.fixture(autouse=True)

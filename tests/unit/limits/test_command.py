@@ -17,7 +17,7 @@ from kerncap.format import Reproducer
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.choose import Choice
 from kerncap.report.limits_text import render
-from tests.unit.limits.made import DOCUMENT, device
+from tests.unit.limits.device_and_work import DOCUMENT, device
 
 api = sys.modules["kerncap.api.limits"]  # the module: kerncap.api.limits is the function
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -19,7 +19,7 @@ from kerncap.replay.limits.ncu_csv import KernelRow, parse
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import Compiled, Ended, Hello, Loaded
 from kerncap.report.profile_text import render
-from tests.unit.limits.made import work
+from tests.unit.limits.device_and_work import work
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v1.2"
 CHOICE = Choice(sys.executable, "jit", "cuda", 0)

@@ -16,7 +16,7 @@ from kerncap.report.html import sample
 from kerncap.report.html.arrangement import MAX_CELLS_HIGH, MAX_CELLS_WIDE, arrange
 from kerncap.report.html.elements import values
 from kerncap.report.html.heat import ABOVE, CHANGED, EMPTY, HIGH, INFINITE, LOW, NAN, NOT_FINITE, heat_map
-from tests.integration.report.made import Made, Tensor, ramp, write
+from tests.integration.report.reproducers import Made, Tensor, ramp, write
 
 
 def of(tmp_path: Path, tensor: Tensor) -> dict[str, Any]:

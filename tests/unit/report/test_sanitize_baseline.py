@@ -27,7 +27,7 @@ from kerncap.sanitizer.findings import (
     Unproven,
     Violated,
 )
-from tests.unit.report.made import LOAD_RACE, NOTE, SOURCE, STORE, STORE_RACE, at, full, report
+from tests.unit.report.sanitizer_report import LOAD_RACE, NOTE, SOURCE, STORE, STORE_RACE, at, full, report
 
 READ = HostRead("aten::sum", "self", "float32", (10, 64), 128, (8, 0), (("train.py", 3, "<module>"),))
 

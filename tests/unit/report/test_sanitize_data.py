@@ -10,7 +10,7 @@ from kerncap.report import sanitize_json, sanitize_sarif
 from kerncap.report.sanitize_finding import TITLES
 from kerncap.report.sanitize_fingerprints import NAME
 from kerncap.sanitizer.findings import CHECKS, Program, Proved, Settled, Unproven, Violated
-from tests.unit.report.made import STORE, at, full, report
+from tests.unit.report.sanitizer_report import STORE, at, full, report
 
 # What is promised of each object: names and types.
 LAUNCH = {

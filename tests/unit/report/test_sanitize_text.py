@@ -12,7 +12,7 @@ from kerncap.report.sanitize_counts import counts_of_all
 from kerncap.report.sanitize_text import render, sanitized_line
 from kerncap.sanitizer.findings import NOT_KNOWN, LaunchReport, Program, Proved, Settled, Unproven, Violated
 from kerncap.sanitizer.ttir.ir import Frame, Location
-from tests.unit.report.made import LOAD_RACE, NOTE, STORE, at, full, report
+from tests.unit.report.sanitizer_report import LOAD_RACE, NOTE, STORE, at, full, report
 
 COUNTED = "memory operations: 2 proved (1 for these contents), 2 violated, 1 unproven"
 
