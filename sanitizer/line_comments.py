@@ -85,8 +85,8 @@ def _whole(configuration: Mapping[str, str]) -> dict[str, int]:
 @lru_cache(maxsize=64)
 def _files(ttir: str) -> tuple[str, ...]:
     """That a kernel's operations come from."""
-    bodies = [one.body for one in read_module(ttir).functions.values() if one.body is not None]
-    frames = {frame.file for body in bodies for one in walk(body) for frame in one.location.frames[:1]}
+    operations = read_module(ttir).operations()
+    frames = {frame.file for one in operations for frame in one.location.frames[:1]}
     return tuple(sorted(file for file in frames if "/triton/language/" not in file))
 
 

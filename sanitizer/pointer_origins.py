@@ -52,10 +52,9 @@ def written_storages(module: Module, function: Function, launch: Launch) -> froz
 def _written_arguments(module: Module, function: Function) -> Origins:
     origins = pointer_origins(module, function)
     found: Origins = frozenset()
-    for one in module.functions.values():
-        for operation in walk(one.body) if one.body is not None else ():
-            if operation.name in WRITERS:
-                found |= origins.get(operation.operands[0], _ELSEWHERE)
+    for operation in module.operations():
+        if operation.name in WRITERS:
+            found |= origins.get(operation.operands[0], _ELSEWHERE)
     return found
 
 
@@ -70,7 +69,7 @@ def pointer_origins(module: Module, function: Function) -> dict[Value, Origins]:
         for index, argument in enumerate(function.arguments)
         if _holds_pointer(argument.type)
     }
-    operations = [op for f in module.functions.values() if f.body is not None for op in walk(f.body)]
+    operations = [*module.operations()]
     changed = True
     while changed:
         changed = False

@@ -36,7 +36,6 @@ from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.symbolic.expr import forgetting
 from kerncap.sanitizer.symbolic.solve import Solver, Unknown, Unsat
 from kerncap.sanitizer.ttir.ir import Operation, memory_operations
-from kerncap.sanitizer.ttir.ir import walk as operations_of
 from kerncap.sanitizer.walk import Unsupported, walk
 from kerncap.sanitizer.walk.access import Promise
 
@@ -150,12 +149,9 @@ class _Judge:
         return found
 
     def _refuse_addresses(self) -> None:
-        for function in self.module.functions.values():
-            for operation in operations_of(function.body) if function.body is not None else ():
-                if operation.name in _ADDRESSES_AS_NUMBERS:
-                    raise Unsupported(
-                        f"{operation.name}: the address of memory, which differs from size to size"
-                    )
+        for operation in self.module.operations():
+            if operation.name in _ADDRESSES_AS_NUMBERS:
+                raise Unsupported(f"{operation.name}: the address of memory, which differs from size to size")
 
     def _answer(self, wrong: Wrong) -> Proved | Unproven | _Candidate:
         if wrong.reason:

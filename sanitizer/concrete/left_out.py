@@ -22,7 +22,7 @@ from kerncap.sanitizer.concrete.machine import Machine, Step
 from kerncap.sanitizer.concrete.ops_arith import ELEMENTWISE
 from kerncap.sanitizer.concrete.plan import STEPS, BuildStep, Plan
 from kerncap.sanitizer.concrete.values import Array, Bools, Tile, any_along, either, full, shape_of
-from kerncap.sanitizer.ttir.ir import Block, Operation, Value, walk
+from kerncap.sanitizer.ttir.ir import Block, Operation, Value
 
 Zeros = Callable[..., "Bools | None"]  # of one tile for each operand: where the result may be such a zero
 
@@ -301,8 +301,7 @@ def _scan(plan: Plan, operation: Operation) -> Step | None:
 def _is_combined(plan: Plan, value: Value) -> bool:
     """Whether lanes of what is made of a value may come together: in a sum, a loop, a called function."""
     made = {value}
-    bodies = [one.body for one in plan.module.functions.values() if one.body is not None]
-    for operation in (one for body in bodies for one in walk(body)):
+    for operation in plan.module.operations():
         if made.isdisjoint(operation.operands):
             continue
         if (

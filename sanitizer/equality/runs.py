@@ -26,7 +26,7 @@ from kerncap.sanitizer.equality.ptx.run import IN_A_STRUCTURE, PtxRun, scalars_o
 from kerncap.sanitizer.equality.ptx.work import TooMuch
 from kerncap.sanitizer.launch import Contents, Launch, ScalarArgument, Unwritten
 from kerncap.sanitizer.paged_bytes import Bytes, NotReadable, PagedBytes, Run
-from kerncap.sanitizer.ttir.ir import Dense, FloatType, Module, walk
+from kerncap.sanitizer.ttir.ir import Dense, FloatType, Module
 from kerncap.sanitizer.ttir.tensors_only import left, tensors_only
 
 
@@ -122,13 +122,12 @@ def constants(kernel: Kernel) -> Iterator[float]:
         if isinstance(module, code.Module):
             yield from module.floats()
             continue
-        for function in module.functions.values():
-            for operation in walk(function.body) if function.body is not None else ():
-                if operation.name == "arith.constant":
-                    value = operation.attributes["value"]
-                    for one in value.values if isinstance(value, Dense) else (value,):
-                        if isinstance(one, float):
-                            yield in_type(one, operation.results[0].type)
+        for operation in module.operations():
+            if operation.name == "arith.constant":
+                value = operation.attributes["value"]
+                for one in value.values if isinstance(value, Dense) else (value,):
+                    if isinstance(one, float):
+                        yield in_type(one, operation.results[0].type)
 
 
 _PARTS = 8

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from kerncap.sanitizer.concrete.dataflow import Dataflow
@@ -23,7 +21,7 @@ from kerncap.sanitizer.shared.needed import needed, unmodelled
 from kerncap.sanitizer.shared.operations import ACTIONS
 from kerncap.sanitizer.shared.path import Path
 from kerncap.sanitizer.shared.program_run import Diverged, Programs, Report, Stopped, Violation
-from kerncap.sanitizer.ttir.ir import Module, Operation, walk
+from kerncap.sanitizer.ttir.ir import Module, Operation
 
 MAX_STEPS = 1_000_000  # operations that are followed, of all paths together
 MAX_PROGRAMS = 1 << 22
@@ -42,22 +40,16 @@ def operations(module: Module) -> list[Operation]:
     """Those that get an answer; what only makes a view of another part of a buffer gets none."""
     return [
         one
-        for one in _all(module)
+        for one in module.operations()
         if one.name not in _VIEWS and (one.name in ACTIONS or unmodelled(one, ACTIONS))
     ]
-
-
-def _all(module: Module) -> Iterator[Operation]:
-    for function in module.functions.values():
-        if function.body is not None:
-            yield from walk(function.body)
 
 
 def unseen_accesses(module: Module) -> list[Settled]:
     """Copies between the launch's memory and shared memory whose addresses no other check reads."""
     return [
         Settled("oob", "load", one.location, Unproven(f"the addresses of {one.name} are not read"), one.order)
-        for one in _all(module)
+        for one in module.operations()
         if one.name.startswith(("amdg.", "amdgpu."))
     ]
 

@@ -203,6 +203,12 @@ class Module:
         """The one public function with a body."""
         return next(f for f in self.functions.values() if f.public and f.body is not None)
 
+    def operations(self) -> Iterator[Operation]:
+        """Of all its functions, in the text's order."""
+        for function in self.functions.values():
+            if function.body is not None:
+                yield from walk(function.body)
+
 
 # Operations that touch the launch's memory, and how.
 MEMORY: dict[str, Literal["load", "store", "atomic"]] = {
@@ -231,10 +237,4 @@ def walk(region: Region) -> Iterator[Operation]:
 
 def memory_operations(module: Module) -> list[Operation]:
     """Every operation of the module that touches the launch's memory, in the text's order."""
-    return [
-        operation
-        for function in module.functions.values()
-        if function.body is not None
-        for operation in walk(function.body)
-        if operation.name in MEMORY
-    ]
+    return [operation for operation in module.operations() if operation.name in MEMORY]

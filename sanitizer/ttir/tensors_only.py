@@ -13,16 +13,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from kerncap.sanitizer.ttir.ir import (
-    Module,
-    OpaqueType,
-    Operation,
-    PointerType,
-    Region,
-    TensorType,
-    Value,
-    walk,
-)
+from kerncap.sanitizer.ttir.ir import Module, OpaqueType, Operation, PointerType, Region, TensorType, Value
 from kerncap.sanitizer.ttir.reader import read_module
 from kerncap.sanitizer.ttir.type_text import SCALARS
 
@@ -62,8 +53,7 @@ def left(module: Module) -> list[str]:
     """Operations of a GPU's that have no meaning here."""
     return [
         one.name
-        for function in module.functions.values()
-        for one in (walk(function.body) if function.body is not None else ())
+        for one in module.operations()
         if one.name.startswith(("ttg.", "ttng.", "nvg.", "nvws.", "amdg."))
         and one.name not in SHARED
         and one.name not in ("ttg.convert_layout", "ttg.barrier", "ttg.local_barrier")
