@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from kerncap.sanitizer.concrete.atomics import in_order
+from kerncap.sanitizer.concrete.blocks import Addresses
 from kerncap.sanitizer.concrete.dataflow import ATOMICS, LOADS, STORES, WRITERS, Dataflow
 from kerncap.sanitizer.concrete.machine import Machine, Step, Track
 from kerncap.sanitizer.concrete.memory import Memory
@@ -72,6 +73,7 @@ class MemoryPlan(Plan):
         stores = [one for one in flow.operations if one.name in WRITERS]
         self._controls_of_stores = [self._controls(one) for one in stores]
         self._decided = Degree()
+        self._by_choice: Ints = np.zeros(0, np.int64)  # addresses to which comparisons decided what goes
         shared = [one for one in flow.operations if one.name == "ttg.local_store"]
         self._controls_of_shared = [name for one in shared for name in self._controls(one)]
         self._shared = Degree()  # of all that was stored to shared memory
@@ -82,6 +84,7 @@ class MemoryPlan(Plan):
             before._decided_at_end()
             self.degrees.stored, self.degrees.steered = before.degrees.stored, before.degrees.steered
             self._decided, self.functions, self.left_out = before._decided, before.functions, before.left_out
+            self._by_choice = before._by_choice
         self._filler = filler
 
     def hangs_on(self) -> Degree:
@@ -139,6 +142,9 @@ class MemoryPlan(Plan):
         combines = operation.name in ATOMICS or operation.name == "tt.descriptor_reduce"
         lanes = 1 if value is None else math.prod(shape_of(value.type))
         mask = operation.segment("mask") if operation.name == "tt.load" else None
+        segments = operation.attributes.get("operand_segments", {})
+        other = operation.segment("other") if loads and "other" in segments else None
+        locate, _ = locator(operation, shape_of((*operation.results, *operation.operands[1:])[0].type))
 
         def step(m: Machine) -> None:
             at = m.env.get(pointer)
@@ -153,18 +159,17 @@ class MemoryPlan(Plan):
                 self.floats.check_read(storages)
             else:
                 self.floats.hashes_at(storages, width_bytes(in_memory(operation)), self.stores_places)
-            degree = Degree() if value is None else self.degrees.of(value)
             steered = [*self._steered(operation), *map(self.degrees.of, controls)]
-            degree = degree.after(steered)
             stored = [self.degrees.stored.get(self.memory.storage_of(int(one))) for one in arguments]
             before = widest(one for one in stored if one is not None)
+            given = [self.degrees.of(one) for one in (value, other) if one is not None]
             if not loads:
-                if combines:
-                    degree = summed([before, degree.times(m.count * lanes)])
-                self._stores(base.argument, degree, steered)
+                [degree] = given or [Degree()]
+                degree = summed([before, degree.times(m.count * lanes)]) if combines else degree
+                self._stores(m, operation, locate(m)[0], degree, steered)
             for result in operation.results:
-                self.degrees.put(result, widest([degree, before]))
-            if mask is not None and "other" not in operation.attributes.get("operand_segments", {}):
+                self.degrees.put(result, widest([*given, before]).after(steered))
+            if mask is not None and other is None:
                 lanes_of, found = m.env[mask], m.env[operation.results[0]]
                 if isinstance(lanes_of, Tile) and isinstance(found, Tile):
                     filler = None if self._filler is None else np.array(_FILLER, dtype=found.data.dtype)
@@ -191,18 +196,17 @@ class MemoryPlan(Plan):
                 data = np.where(addresses.inside, data, self.numbers.constant(np.nan))
             stored = self.floats.any_stored(spread(argument, offsets), offsets, lanes, element)
             before = self._stored_degree(argument) if stored else self._untouched(argument)
-            degree = before.after(self._steered(operation))
             if mask is not None and other is not None:
                 filler = m.env[other]
                 if isinstance(filler, Tile):
                     data = np.where(mask.data, data, filler.data)
-                    degree = widest([degree, self.degrees.of(other)])
+                    before = widest([before, self.degrees.of(other)])
                 elif not mask.data.all():
                     raise Incomplete(why_unknown(filler, operation))
             elif mask is not None:
                 data = self._filled(data, mask.data, self._filler)
             m.env[result] = Tile(data)
-            self.degrees.put(result, degree)
+            self.degrees.put(result, before.after(self._steered(operation)))
 
         return step
 
@@ -228,15 +232,43 @@ class MemoryPlan(Plan):
             return VARIABLE.after([steered.get(self.memory.storage_of(argument), Degree())])
         return VARIABLE.after(steered.values())
 
-    def _stores(self, argument: object, degree: Degree, steered: Sequence[Degree]) -> None:
-        """``steered``: of what decided where it goes, which ``degree`` has in it."""
+    def _stores(
+        self, m: Machine, operation: Operation, at: Addresses, degree: Degree, steered: Sequence[Degree]
+    ) -> None:
+        """``degree``: of what is stored; ``steered``: of what decides whether and where it goes."""
+        placed, again = self._placed(m, operation, at, steered)
         stored, of_places = self.degrees.stored, self.degrees.steered
-        arguments = [argument] if isinstance(argument, int) else np.unique(np.asarray(argument))
-        placed = Degree().after(steered)
-        for one in arguments:
+        for one in [at.argument] if isinstance(at.argument, int) else np.unique(np.asarray(at.argument)):
             storage = self.memory.storage_of(int(one))
-            stored[storage] = widest([degree, stored.get(storage, Degree())])
-            of_places[storage] = widest([placed, of_places.get(storage, Degree())])
+            before, by_choice = stored.get(storage, Degree()), of_places.get(storage, Degree())
+            degrees = (
+                [widest([degree, before]).after([placed])] if again else [degree.after([placed]), before]
+            )
+            stored[storage] = widest(degrees)
+            of_places[storage] = placed.after([by_choice]) if again else widest([placed, by_choice])
+
+    def _placed(
+        self, m: Machine, operation: Operation, at: Addresses, steered: Sequence[Degree]
+    ) -> tuple[Degree, bool]:
+        """Of all that decides what one place gets; and whether comparisons did that before, too."""
+        once = Degree().after(steered)
+        if not (once.choices or once.signs):
+            return once, False
+        shape = shape_of((*operation.operands[1:], *operation.results)[0].type)
+        whole = (m.count, *shape)
+        offsets = np.broadcast_to(at.offsets, whole)
+        places, times = np.unique(
+            self.memory.absolute(spread(at.argument, offsets), offsets), return_counts=True
+        )
+        most = int(times.max(initial=1))
+        moves = Degree().after(self._steered(operation, "mask"))
+        # Of programs that a branch left out it is not known where they would go.
+        anywhere = bool(moves.choices or moves.signs)
+        if anywhere or most > 1:
+            most = max(most, self.launch.program_count * math.prod(shape))
+        again = anywhere or bool(np.isin(places, self._by_choice, assume_unique=True).any())
+        self._by_choice = np.union1d(self._by_choice, places)
+        return once.times(most), again
 
     def _store(self, operation: Operation, element: FloatType) -> Step:
         name = stored_operand(operation)
@@ -256,7 +288,7 @@ class MemoryPlan(Plan):
             words = np.broadcast_to(value.data, whole)
             self.floats.scatter(spread(addresses.argument, offsets), offsets, lanes, words, element)
             steered = [*self._steered(operation), *map(self.degrees.of, controls)]
-            self._stores(addresses.argument, self.degrees.of(name).after(steered), steered)
+            self._stores(m, operation, addresses, self.degrees.of(name), steered)
 
         return step
 
@@ -267,10 +299,10 @@ class MemoryPlan(Plan):
         """What decides whether a memory operation runs, if floats can."""
         return self.degrees.flow.controls_of(operation) if self._decides else []
 
-    def _steered(self, operation: Operation) -> list[Degree]:
-        """What decides where a memory operation goes."""
+    def _steered(self, operation: Operation, *but: str) -> list[Degree]:
+        """What decides where a memory operation goes, ``but`` for some operands."""
         segments = operation.attributes.get("operand_segments", {})
-        values = {segments.get("value"), segments.get("other")}
+        values = {segments.get(one) for one in ("value", "other", *but)}
         if operation.name in STORES and "value" not in segments:
             values.add(len(operation.operands) - 1)
         return [self.degrees.of(one) for at, one in enumerate(operation.operands) if at not in values]
@@ -308,7 +340,7 @@ class MemoryPlan(Plan):
             added = degree_of("sum", [added], terms=most) if function == "add" else added.times(most)
             given = [added, self._stored_degree(addresses.argument)]
             steered = [*self._steered(operation), *map(self.degrees.of, controls)]
-            self._stores(addresses.argument, self._degree(function, given).after(steered), steered)
+            self._stores(m, operation, addresses, self._degree(function, given), steered)
             for result in operation.results:
                 m.env[result] = found
 

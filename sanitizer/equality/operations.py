@@ -32,7 +32,7 @@ from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.function_names import FUNCTIONS, is_integer_power, of_symbol, test_of_symbol
 from kerncap.sanitizer.equality.numbers import Array, NotModelled
 from kerncap.sanitizer.equality.place_operations import PlacePlan
-from kerncap.sanitizer.equality.places import extreme_along
+from kerncap.sanitizer.equality.places import extreme_along, extreme_degree
 from kerncap.sanitizer.equality.plan_values import (
     check_values,
     from_integers,
@@ -345,15 +345,26 @@ class ExactPlan(PlacePlan):
 
         build = reduction(quick, recognise, self._differ)
         inner, function = build(self, operation), recognise(operation)
-        terms = shape_of(operation.operands[0].type)[int(operation.attributes["axis"])]
+        axis = int(operation.attributes["axis"])
+        terms = shape_of(operation.operands[0].type)[axis]
 
         def step(m: Machine) -> None:
             self.degrees.forget(operation)
             given = self.degrees.of(operation.operands[0])
             inner(m)
-            if function is not None:
-                found = degree_of(function, [given], terms=terms, ordered=False)
-                self.degrees.put(operation.results[0], found)
+            if function is None:
+                return
+            [operand], [result] = operation.operands, operation.results
+            numbers, found = m.env[operand], m.env[result]
+            if function == "sum":
+                degree = degree_of(function, [given], terms=terms)
+            elif isinstance(numbers, Tile) and isinstance(found, Tile):
+                degree = extreme_degree(
+                    given, full(numbers.data, shape_of(operand.type)), found.data, axis + 1
+                )
+            else:
+                degree = given.times(terms)
+            self.degrees.put(result, degree)
 
         return step if scan else self._reduced_places(operation, step)
 

@@ -17,7 +17,7 @@ from kerncap.sanitizer.concrete.values import (
     where,
 )
 from kerncap.sanitizer.equality.choices import PlaceChoice, kind_beside, place_choice, reduced_places
-from kerncap.sanitizer.equality.degrees import Degree, degree_of, widest
+from kerncap.sanitizer.equality.degrees import Degree, degree_of, summed, widest
 from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.memory_operations import MemoryPlan
 from kerncap.sanitizer.equality.numbers import NotModelled
@@ -28,6 +28,7 @@ from kerncap.sanitizer.equality.places import (
     along,
     as_bits,
     as_numbers,
+    extreme_degree,
     of_integers,
     of_one,
     picked,
@@ -105,7 +106,7 @@ class PlacePlan(MemoryPlan):
             return
         _check_range(found, result, name)
         m.env[result] = found
-        degree = widest([self.degrees.of(one) for one in operation.operands])
+        degree = summed([self.degrees.of(one) for one in operation.operands])
         more = found.spread * (name in _SUMS)
         self.degrees.put(result, degree._replace(above=degree.above + more, below=degree.below + more))
 
@@ -250,8 +251,10 @@ class PlacePlan(MemoryPlan):
             largest, place = operation.results
             assert chosen.numbers is not None
             m.env[largest], m.env[place] = Tile(chosen.numbers), chosen
-            self.degrees.put(largest, degree_of(rule.kind, degrees[:1], ordered=False))
-            self.degrees.put(place, self._place_degree(degrees[:1], degrees[1:], chosen))
+            of_numbers = extreme_degree(degrees[0], words, chosen.numbers, axis)
+            self.degrees.put(largest, of_numbers)
+            of_places = degrees[1].times(words.shape[axis])
+            self.degrees.put(place, self._place_degree([of_numbers], [of_places], chosen))
             self.functions |= {rule.kind, "place"}
             _check_range(chosen, place, operation.name)
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kerncap.sanitizer.concrete.values import Opaque
+from kerncap.sanitizer.equality.degrees import Degree
 from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.numbers import Array, Bools, Ints, NotModelled, mixed
-from kerncap.sanitizer.equality.words import INFINITE, MINUS_INFINITE, NAN, state_of
+from kerncap.sanitizer.equality.words import INFINITE, MAXIMUM, MINUS_INFINITE, NAN, state_of
 
 LARGEST_PLACE = 1 << 24  # beyond, results are of too high a degree for a proof
 
@@ -167,6 +168,18 @@ def extreme_along(exact: Field, function: str, numbers: Array, axis: int) -> Arr
         both = exact.apply(function, found[..., :half], found[..., half : 2 * half])
         found = both if extent % 2 == 0 else np.concatenate([both, found[..., 2 * half :]], axis=-1)
     return found[..., 0]
+
+
+def extreme_degree(given: Degree, numbers: Array, extreme: Array, axis: int) -> Degree:
+    """Of an extreme of numbers of this degree.
+
+    All comparisons that decide any of them count. Roots and the like do only if the extreme is one of several
+    numbers: else it is as good as a new variable, so a difference shows whichever signs they have.
+    """
+    of_all = given.times(numbers.shape[axis])
+    several = (numbers != numbers.take([0], axis)).any(axis=axis)
+    known = several & (state_of(extreme) < MAXIMUM)
+    return of_all if known.any() else of_all._replace(signs=given.signs, logs=given.logs)
 
 
 def shifted(exact: Field, given: Places, by: Array) -> Places:

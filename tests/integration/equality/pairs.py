@@ -284,6 +284,15 @@ def _of_one(kernel: Any) -> Run:
     return Run(kernel, (1,), {"BLOCK": 1})
 
 
+def _flag() -> tuple[Any, ...]:
+    return _empty(32), torch.tensor([0, 1], dtype=torch.int32), 32
+
+
+def _flags(kernel: Any, programs: int = 1) -> tuple[Made, Run, Run]:
+    first, second = (Run(one, (programs,), {"BLOCK": 32}) for one in (hidden.flagged, kernel))
+    return _flag, first, second
+
+
 # Unequal ones that show only for a few inputs, or in a part of them that no filling reaches.
 HIDDEN: dict[str, tuple[Made, Run, Run]] = {
     "one value": (*_DOUBLED, _each(hidden.but_one_value)),
@@ -304,6 +313,18 @@ HIDDEN: dict[str, tuple[Made, Run, Run]] = {
     "by and": (*_DOUBLED, _each(hidden.but_all_large_by_and)),
     "by branches": (*_DOUBLED, _each(hidden.but_all_large_by_branches)),
     "by a count": (*_DOUBLED, _each(hidden.but_all_large_by_a_count)),
+    "by a maximum": (*_DOUBLED, _each(hidden.but_all_large_by_a_maximum)),
+    "by the place of a maximum": (*_DOUBLED, _each(hidden.but_all_large_by_a_place)),
+    "by others of loads": (
+        lambda: (_empty(32), _empty(1), 32), _of_one(hidden.scaled), _of_one(hidden.scaled_by_others),
+    ),
+    "by others of integers": _flags(hidden.flagged_by_others),
+    "by stores of programs": _flags(hidden.flagged_by_programs, 32),
+    "by branches of programs": _flags(hidden.flagged_by_branches, 32),
+    "by stores of lanes": _flags(hidden.flagged_by_lanes),
+    "by stores in turn": _flags(hidden.flagged_in_turn),
+    "by a place": (_flag, Run(hidden.no_place, (1,), {"BLOCK": 32}),
+                   Run(hidden.place_times_flags, (1,), {"BLOCK": 32})),
     "by atomics": (
         lambda: (_empty(32), torch.zeros(1, dtype=torch.int32), 32), _of_one(hidden.counted),
         _of_one(hidden.counted_by_atomics),

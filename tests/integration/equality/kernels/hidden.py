@@ -77,6 +77,90 @@ def but_all_large_by_a_count(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def but_all_large_by_a_maximum(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    some_is_not = tl.max(tl.where(tl.load(x + tl.arange(0, 32)) > 100.5, 0.0, 1.0), 0)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2.0 * some_is_not, mask=at < n)
+
+
+@triton.jit
+def but_all_large_by_a_place(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    flags = tl.where(tl.load(x + tl.arange(0, 32)) > 100.5, 0.0, 1.0)
+    some_is_not, _ = tl.max(flags, 0, return_indices=True)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2.0 * some_is_not, mask=at < n)
+
+
+@triton.jit
+def _is_low(x, at):
+    """Of 32 numbers hardly ever of none; the signs are such that no filling shows it."""
+    return tl.load(x + at) * tl.where(at % 2 == 0, 1.0, -1.0) < 100.5
+
+
+@triton.jit
+def flagged(x, y, n, BLOCK: tl.constexpr):
+    tl.store(y, 1)
+
+
+@triton.jit
+def flagged_by_others(x, y, n, BLOCK: tl.constexpr):
+    found = tl.load(y)
+    for one in tl.static_range(32):
+        found = tl.load(y + 1, mask=_is_low(x, one), other=found)
+    tl.store(y, found)
+
+
+@triton.jit
+def flagged_by_programs(x, y, n, BLOCK: tl.constexpr):
+    tl.store(y, 1, mask=_is_low(x, tl.program_id(0)))
+
+
+@triton.jit
+def flagged_by_branches(x, y, n, BLOCK: tl.constexpr):
+    if _is_low(x, tl.program_id(0)):
+        tl.store(y, 1)
+
+
+@triton.jit
+def flagged_by_lanes(x, y, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at // BLOCK, 1, mask=_is_low(x, at))
+
+
+@triton.jit
+def flagged_in_turn(x, y, n, BLOCK: tl.constexpr):
+    for one in range(32):
+        tl.store(y, 1, mask=_is_low(x, one))
+        tl.debug_barrier()
+
+
+@triton.jit
+def scaled(x, y, n, BLOCK: tl.constexpr):
+    tl.store(y, tl.load(x) * tl.load(x + 1))
+
+
+@triton.jit
+def scaled_by_others(x, y, n, BLOCK: tl.constexpr):
+    factor = 0.0
+    for one in tl.static_range(32):
+        factor = tl.load(x + 1, mask=_is_low(x, one), other=factor)
+    tl.store(y, tl.load(x) * factor)
+
+
+@triton.jit
+def no_place(x, y, n, BLOCK: tl.constexpr):
+    tl.store(y, 0)
+
+
+@triton.jit
+def place_times_flags(x, y, n, BLOCK: tl.constexpr):
+    place = tl.argmax(tl.load(x + tl.arange(0, BLOCK)), 0)
+    for one in tl.static_range(32):
+        place = place * (tl.load(x + one) * (one + 2) > 100.5).to(tl.int32)
+    tl.store(y, place)
+
+
+@triton.jit
 def distance(x, y, n, BLOCK: tl.constexpr):
     tl.store(y, 1e7 - tl.load(x))
 
