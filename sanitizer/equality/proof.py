@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kerncap.sanitizer.concrete.dataflow import ATOMICS
 from kerncap.sanitizer.concrete.run import Limits
 from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.field_arithmetic import PRIMES, SMALLEST_Q
@@ -25,8 +26,11 @@ from kerncap.sanitizer.equality.runs import constants as constants_of
 from kerncap.sanitizer.equality.runs import makers as makers_of
 from kerncap.sanitizer.equality.runs import scalars as scalars_of
 from kerncap.sanitizer.equality.sample import Cost, Sample, cost_of, is_too_large, take
+from kerncap.sanitizer.equality.watched_accesses import gives_back_what_was_there
 from kerncap.sanitizer.equality.witness import Witness, search
+from kerncap.sanitizer.ttir.ir import Module
 from kerncap.sanitizer.ttir.tensors_only import is_asynchronous
+from kerncap.sanitizer.walk.plan import promising
 
 # "Wrong with a probability of at most 2^-60".
 CONFIDENCE_BITS = 60
@@ -316,6 +320,7 @@ _KNOWN = frozenset(
         *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "tanh", "sqrt", "rsqrt", "pow"),
     )
 )
+_SAID = frozenset(("llvm.intr.assume", "tt.assert"))
 _POSITIVE = frozenset(("log", "log2", "log10", "log1p", "sqrt", "rsqrt"))
 
 
@@ -331,6 +336,12 @@ def _assumptions(
         found.append(
             "asynchronous copies and products are over at once: waits and barriers are not looked at"
         )
+    modules = [one for kernel in kernels for one in kernel.modules if isinstance(one, Module)]
+    operations = [one for module in modules for one in module.operations()]
+    if any(one.name in _SAID or promising(one) for one in operations):
+        found.append("what tl.multiple_of, tl.assume and the like say is so")
+    if any(one.name in ATOMICS and gives_back_what_was_there(one) for one in operations):
+        found.append(f"no result depends on the order of programs, of which {2 * trials} were run")
     if hangs.choices:
         decided = f"which {trials} random orders of all numbers decided"
         found.append(f"a result hangs on {hangs.choices} comparisons of numbers that differ, {decided}")

@@ -13,9 +13,11 @@ from kerncap.sanitizer.equality.float_memory import FloatMemory
 from kerncap.sanitizer.equality.numbers import Array, Bools, Ints, NotModelled
 from kerncap.sanitizer.equality.plan_values import spread
 from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.ttir.any_order import users
 from kerncap.sanitizer.ttir.ir import FloatType, Operation, Type
 
 _READS = LOADS | {"tt.atomic_load"}
+_IN_ANY_ORDER = frozenset(("add", "fadd", "max", "min", "umax", "umin", "and", "or", "xor"))
 
 
 class WatchedAccesses:
@@ -24,6 +26,7 @@ class WatchedAccesses:
     def __init__(self, launch: Launch, memory: Memory, floats: FloatMemory, exact: bool) -> None:
         self._memory, self._floats, self._exact = memory, floats, exact
         self._sizes = np.array([one.size_bytes for one in launch.storages] + [0], dtype=np.int64)
+        self._combined: dict[str, Ints] = {}  # by kind of atomics, the places that they changed
 
     def step(self, operation: Operation, inner: Step) -> Step:
         """The access, and NotModelled if it is one of these."""
@@ -35,6 +38,8 @@ class WatchedAccesses:
         shape = shape_of((*given, *operation.results)[0].type)
         locate, element = locator(operation, shape)
         width = width_bytes(element)
+        kind = atomic_kind(operation)
+        gives_back = kind is not None and gives_back_what_was_there(operation)
 
         def step(m: Machine) -> None:
             access = Access(m, *locate(m), shape)
@@ -46,6 +51,8 @@ class WatchedAccesses:
             if any(flags is not None and flags.any() for flags in (steered, undefined)):
                 raise NotModelled("it takes an integer that has no value")
             self._check_inside(access, element, width)
+            if kind is not None:
+                self._check_order(m, access, kind, gives_back)
             inner(m)
             if stores and self._exact and tiles and not isinstance(tiles[0], Pointers):
                 self._check_kept(access, tiles[0], element)
@@ -62,6 +69,22 @@ class WatchedAccesses:
         if (outside if lanes is None else outside & lanes).any():
             raise NotModelled("an access outside of memory")
 
+    def _check_order(self, m: Machine, access: Access, kind: str, gives_back: bool) -> None:
+        """Raise NotModelled if something hangs on the order of lanes, or of atomics of two kinds."""
+        argument, offsets, lanes = _spread(access, (m.count, *access.shape))
+        places = self._memory.absolute(argument, offsets)
+        if gives_back or kind not in _IN_ANY_ORDER:
+            for program, of_lanes in enumerate(places):
+                met = of_lanes[... if lanes is None else lanes[program]].reshape(-1)
+                if len(np.unique(met)) < len(met):
+                    raise NotModelled("lanes of one atomic meet in no order")
+            return
+        changed = np.unique(places if lanes is None else places[lanes])
+        for other, there in self._combined.items():
+            if other != kind and np.isin(changed, there, assume_unique=True).any():
+                raise NotModelled("atomics of two kinds meet in no order")
+        self._combined[kind] = np.union1d(self._combined.get(kind, changed), changed)
+
     def _check_kept(self, access: Access, value: Tile, element: Type) -> None:
         whole = access.spread(value.data)
         argument, offsets, lanes = _spread(access, whole)
@@ -74,6 +97,19 @@ class WatchedAccesses:
         unlike = found != stored
         if (unlike if lanes is None else unlike & lanes).any():
             raise NotModelled("two lanes, or two programs, store different values at one address")
+
+
+def atomic_kind(operation: Operation) -> str | None:
+    """What it does to memory; None: it is no atomic that changes memory."""
+    if operation.name == "tt.atomic_cas":
+        return "cas"
+    name = {"tt.atomic_rmw": "rmw_op", "tt.descriptor_reduce": "kind"}.get(operation.name)
+    return None if name is None else str(operation.attributes[name])
+
+
+def gives_back_what_was_there(operation: Operation) -> bool:
+    """Whether something is made of what an atomic gives back."""
+    return bool(operation.results) and bool(users(operation))
 
 
 def _spread(access: Access, whole: tuple[int, ...] | None = None) -> tuple[int | Array, Ints, Bools | None]:

@@ -42,6 +42,10 @@ OF_ELEMENTS = {
     "a division": (
         kernels.divided_by_zero, lambda: _integers(torch.float32), "it takes an integer that has no value",
     ),
+    "atomics of lanes": (kernels.lanes_queued, _integers, "lanes of one atomic meet in no order"),
+    "exchanges of lanes": (kernels.lanes_exchanged, _integers, "lanes of one atomic meet in no order"),
+    "compared exchanges": (kernels.lanes_compared, _integers, "lanes of one atomic meet in no order"),
+    "two atomics": (kernels.added_and_limited, _integers, "atomics of two kinds meet in no order"),
     "outside": (kernels.stored_outside, _integers, "an access outside of memory"),
 }  # fmt: skip
 
@@ -78,7 +82,19 @@ def test_an_order_that_only_one_depends_on() -> None:
 
 
 def test_what_the_last_of_all_programs_sums_is_determined() -> None:
-    assert proved(_counted(), *(_programs(kernels.summed_by_the_last),) * 2).equal
+    found = proved(_counted(), *(_programs(kernels.summed_by_the_last),) * 2)
+    assert found.equal
+    orders = f"no result depends on the order of programs, of which {2 * found.trials} were run"
+    assert orders in found.assumptions
+
+
+def test_two_kinds_of_atomics_on_two_places_are_determined() -> None:
+    assert proved(_integers(), *(Run(kernels.added_and_limited_apart, (4,), _SIXTEEN),) * 2).equal
+
+
+def test_what_a_kernel_promises_is_assumed_by_name() -> None:
+    found = proved(_integers(), *(Run(kernels.promised, (1,), _SIXTEEN),) * 2)
+    assert "what tl.multiple_of, tl.assume and the like say is so" in found.assumptions
 
 
 def test_an_integer_without_a_value_that_is_not_chosen_does_not_matter() -> None:

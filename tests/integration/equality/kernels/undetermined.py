@@ -44,6 +44,42 @@ def lanes_that_meet(x_ptr, y_ptr, N: tl.constexpr):
 
 
 @triton.jit
+def lanes_queued(x_ptr, y_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(y_ptr + at, tl.atomic_add(x_ptr + at // 4, 1))
+
+
+@triton.jit
+def lanes_exchanged(x_ptr, y_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.atomic_xchg(y_ptr + at // 4, at)
+
+
+@triton.jit
+def lanes_compared(x_ptr, y_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.atomic_cas(y_ptr + at // 4, tl.zeros_like(at), at + 1)
+
+
+@triton.jit
+def added_and_limited(x_ptr, y_ptr, N: tl.constexpr):
+    tl.atomic_add(y_ptr, 2)
+    tl.atomic_min(y_ptr, 3)
+
+
+@triton.jit
+def added_and_limited_apart(x_ptr, y_ptr, N: tl.constexpr):
+    tl.atomic_add(y_ptr, 2)
+    tl.atomic_min(y_ptr + 1, 3)
+
+
+@triton.jit
+def promised(x_ptr, y_ptr, N: tl.constexpr):
+    tl.assume(tl.load(x_ptr) == 7)
+    tl.store(y_ptr, tl.load(x_ptr))
+
+
+@triton.jit
 def queued(x_ptr, y_ptr, count_ptr):
     slot = tl.atomic_add(count_ptr, 1)
     tl.store(y_ptr + slot, tl.load(x_ptr + tl.program_id(0)))
