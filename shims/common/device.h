@@ -14,10 +14,10 @@
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/launch.h"
+#include "common/listing_rows.h"
 #include "common/memory_map.h"
+#include "common/nvtx_ranges.h"
 #include "common/python_stack.h"
-#include "common/ranges.h"
-#include "common/rows.h"
 #include "common/textures.h"
 
 namespace kerncap {

@@ -14,9 +14,9 @@
 #include "common/json.h"
 #include "common/launch.h"
 #include "common/launch_span.h"
+#include "common/listing_rows.h"
+#include "common/nvtx_ranges.h"
 #include "common/python_stack.h"
-#include "common/ranges.h"
-#include "common/rows.h"
 #include "common/session_options.h"
 
 namespace kerncap {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/launch.h"
-#include "common/ranges.h"
+#include "common/nvtx_ranges.h"
 #include "common/where.h"
 
 namespace kerncap {

@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <string>
 
+#include "common/listing_rows.h"
 #include "common/loaded.h"
-#include "common/rows.h"
 
 namespace kerncap::cuda::activity {
 

@@ -13,7 +13,7 @@
 #include "common/capture.h"
 #include "common/clock.h"
 #include "common/glibc_floor.h"
-#include "common/ranges.h"
+#include "common/nvtx_ranges.h"
 
 #define KERNCAP_EXPORT extern "C" __attribute__((visibility("default")))
 

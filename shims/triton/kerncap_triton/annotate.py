@@ -8,12 +8,12 @@ from typing import Any, Callable, Dict, List, Optional
 
 from . import cuda, generations, mirror, native
 from .call import Call
+from .chosen_launch import Refused, Watch
 from .compiled_kernel import Awaiting
 from .contract import RecordKind, key, word
 from .kernels import Counters
 from .reachable_memory import Unsupported, check_memory, storage_of
 from .session import Session
-from .watch import Refused, Watch
 
 _FOR_GRAPH = (
     "this launch is inside a {0} graph capture, where nothing can be copied, "

@@ -11,13 +11,13 @@ from typing import Any, Dict, List, Optional
 
 from . import conditions, cuda, generations, values
 from .call import Call
+from .chosen_launch import Refused, Watch
 from .contract import RecordKind, key, word
 from .images import Image, images_of
 from .kernels import Counters
 from .reachable_memory import ReachableMemory, Unsupported, size_text
 from .session import Session
 from .state import State
-from .watch import Refused, Watch
 
 
 class Capture(Watch):

@@ -16,9 +16,9 @@ import os
 import threading
 from typing import Callable, Iterable, Iterator, List, Optional, Tuple
 
+from .memory_room import Room
 from .quiet_signals import QuietSignals
 from .reachable_memory import Region
-from .room import Room
 
 PIECE = 8 << 20
 INLINE_BELOW = 32 << 20  # less than this is not worth a thread

@@ -10,7 +10,7 @@ import socket
 import threading
 from typing import Any, Dict, List, Optional
 
-from . import wire
+from . import record_writer
 from .contract import key
 from .quiet_signals import QuietSignals
 from .session import Session
@@ -25,7 +25,7 @@ class Image:
         self.fd = fd
         self.reference = reference
         self.path = path
-        self._own = wire.OwnDescriptor(fd)
+        self._own = record_writer.OwnDescriptor(fd)
 
     @property
     def is_ours(self) -> bool:

@@ -6,7 +6,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict, Optional, Sequence
 
-from .marks import mark
+from .session_marks import mark
 
 WATCHED = (
     "triton.runtime.jit",

@@ -14,15 +14,15 @@ import sys
 import types
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import compiled, generations, native, run_hook, values
+from . import compiled_facts, generations, native, run_hook, values
 from .annotate import Annotation
 from .call import Call
+from .chosen_launch import Watch
 from .contract import key, word
 from .kernels import Kernel
 from .reachable_memory import Unsupported
 from .session import Session
 from .timing import Timing
-from .watch import Watch
 
 _TUNING = ("bench", "autotune_to_one_config", "coordinate_descent_tuning", "_combo_sequential_autotune")
 _WARP_SPECIALIZATION = ("num_consumer_groups", "num_buffers_warp_spec")
@@ -313,21 +313,23 @@ def describe_compiled(session: Session, tuner: Any, launcher: Any) -> Dict[str, 
     names = list(tuner.fn.arg_names)
     binary = scope.get("bin")
     if binary is not None:
-        return compiled.describe(session, binary, str(tuner.fn.__name__), names)
+        return compiled_facts.describe(session, binary, str(tuner.fn.__name__), names)
     kernel = getattr(scope.get("runner"), "__self__", None)
     folder = cache_folder(tuner, launcher)
-    stages: List[Tuple[str, Any]] = compiled.stages_in_folder(folder) if folder else []
+    stages: List[Tuple[str, Any]] = compiled_facts.stages_in_folder(folder) if folder else []
     facts = {}
     for name in ("name", "num_warps", "shared", "n_regs", "n_spills"):
         value = getattr(kernel, name, None)
         if value is not None:
             facts[name] = values.encode(value)
-    facts = {**compiled.facts_of_metadata(stages), **facts}
+    facts = {**compiled_facts.facts_of_metadata(stages), **facts}
     meta = tuner.triton_meta
     attributes = next(iter(meta.get("configs") or ()), None)
     source = types.SimpleNamespace(attrs=attributes, signature=meta.get("signature") or {})
     return {
-        key.code: compiled.store_stages(session, str(tuner.fn.__name__), str(launcher.cache_hash), stages),
+        key.code: compiled_facts.store_stages(
+            session, str(tuner.fn.__name__), str(launcher.cache_hash), stages
+        ),
         key.compiled: facts,
         key.signature: generations.signature(source, names),
         key.divisibility: generations.divisibility(source, names),

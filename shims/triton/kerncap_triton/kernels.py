@@ -8,7 +8,7 @@ import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from .contract import key, word
-from .rows import Rows
+from .listing_rows import Rows
 
 # Launch options of Triton's backends that travel among the keyword arguments.
 OPTIONS = frozenset(

@@ -7,11 +7,11 @@ from typing import Any, Dict, List, Optional
 
 from . import cuda, hashing, nvtx_ranges, values
 from .call import Call, python_stack
+from .chosen_launch import Watch
 from .contract import RecordKind, key, word
 from .kernels import Counters
 from .reachable_memory import ReachableMemory, Unsupported, size_text
 from .session import Session
-from .watch import Watch
 
 
 class Trace(Watch):

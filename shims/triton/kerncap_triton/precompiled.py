@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Dict, Tuple
 
-from . import compiled, run_hook
+from . import compiled_facts, run_hook
 from .annotate import Annotation
 from .call import Call
+from .chosen_launch import Watch
 from .contract import word
 from .kernels import Kernel
 from .session import Session
-from .watch import Watch
 
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
@@ -58,7 +58,7 @@ def _slow(
         watch.compiled_name = str(binary.name)
     if isinstance(watch, Watch):
         names = watch.call.kernel.arg_names
-        watch.describe_compiled = lambda _: compiled.describe(session, binary, str(fn.__name__), names)
+        watch.describe_compiled = lambda _: compiled_facts.describe(session, binary, str(fn.__name__), names)
     return run_hook.observe(session, watch, lambda: runner(*args, **kwargs))
 
 

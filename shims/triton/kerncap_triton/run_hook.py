@@ -12,15 +12,15 @@ from . import autotune, cuda, launch_span, native, nvtx_ranges, signal_handlers,
 from .annotate import Annotation
 from .call import Call, python_stack
 from .capture import Capture
+from .chosen_launch import Refused, Watch
 from .contract import word
 from .kernels import Counters, Kernel
 from .launch_digests import Trace
 from .launch_span import LaunchSpan
+from .listing_rows import Key
 from .reachable_memory import Unsupported
-from .rows import Key
 from .session import Session
 from .timing import Timing
-from .watch import Refused, Watch
 from .where_names import WhereNames
 
 MAX_WHERE_REASONS = 16

@@ -14,7 +14,7 @@ import time
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import arming, marks, native, nvtx_ranges, ranks, rows, timeline, wire
+from . import arming, listing_rows, native, nvtx_ranges, ranks, record_writer, session_marks, timeline
 from .contract import Options, RecordKind, key, word
 from .kernels import MAX_STEP, Counters, Kernel
 from .selection import Selection
@@ -54,15 +54,15 @@ class Session:
         self._references: Dict[int, Any] = {}
         self._by_key: Dict[Tuple[Any, ...], Counters] = {}
         self.process_folder: Optional[str] = None
-        self._records: Optional[wire.RecordFile] = None
-        self._held: Optional[wire.OwnDescriptor] = None  # locked for as long as this process lives
+        self._records: Optional[record_writer.RecordFile] = None
+        self._held: Optional[record_writer.OwnDescriptor] = None  # locked for as long as this process lives
         self._refused: Optional[OSError] = None  # why there is no folder, and will be none
         self._next_launch = 0
         self._next_counts_s = time.monotonic() + COUNTS_EVERY_S
         self.overhead_ns = 0
         self.at_exit: List[Any] = []  # called before the last counts
         self._rank: Any = None  # asked at the first launch
-        self._room = rows.Room()
+        self._room = listing_rows.Room()
         self.resources: Dict[str, Any] = {}  # other modules' state of this process: memfds, rings
         timeline.start_afresh()
 
@@ -91,7 +91,7 @@ class Session:
         with self.lock:
             counters = self._by_key.get(kernel.key)
             if counters is None:
-                listed = rows.Rows(self._room) if self.selection.list_only else None
+                listed = listing_rows.Rows(self._room) if self.selection.list_only else None
                 counters = Counters(kernel, self.selection.name_matches(kernel), listed)
                 self._close(counters)
                 self._by_key[kernel.key] = counters
@@ -181,7 +181,7 @@ class Session:
                 assert self._records is not None
                 self._records.append(kind, payload)
             except OSError as error:
-                marks.mark(os.path.join(self.folder, "session.json"), f"unwritten-{error.errno}")
+                session_marks.mark(os.path.join(self.folder, "session.json"), f"unwritten-{error.errno}")
                 raise
 
     def path(self, name: str) -> str:
@@ -239,7 +239,7 @@ class Session:
         try:
             os.mkdir(os.path.join(folder, "code"), 0o700)
             self._hold(folder)
-            records = wire.RecordFile(os.path.join(folder, "records"))
+            records = record_writer.RecordFile(os.path.join(folder, "records"))
             records.append(RecordKind.PROCESS, self._describe())
         except OSError as error:
             self._refused = error
@@ -256,7 +256,7 @@ class Session:
         except OSError:  # the command line has it for a moment, to see whether we live
             os.close(fd)
             raise
-        self._held = wire.OwnDescriptor(fd)
+        self._held = record_writer.OwnDescriptor(fd)
 
     def _describe(self) -> Dict[str, Any]:
         return {
@@ -340,7 +340,7 @@ def _packages() -> Dict[str, Any]:
 
 def _sum(one: Dict[str, Any], other: Dict[str, Any]) -> Dict[str, Any]:
     """Two kernels of one name (defined again, or one per closure) are one line of the counts."""
-    apart = rows.joined(one, other) if key.rows in one else {}
+    apart = listing_rows.joined(one, other) if key.rows in one else {}
     total = {name: one[name] + other[name] for name in one if name != key.filtered and name not in apart}
     total.update(apart)
     total[key.filtered] = dict(one[key.filtered])

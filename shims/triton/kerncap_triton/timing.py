@@ -9,7 +9,7 @@ from . import cuda, native, nvtx_ranges, timeline
 from .call import Call
 from .contract import key, word
 from .kernels import Counters
-from .rows import Key, Row, Rows
+from .listing_rows import Key, Row, Rows
 from .session import Session
 
 MAX_PENDING = 1024

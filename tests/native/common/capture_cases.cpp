@@ -1,4 +1,5 @@
-// One program under capture; what it does is in its environment, test_captures.py and its neighbours read what came of it.
+// One program under capture; what it does is in its environment, test_captures.py and its neighbours read
+// what came of it.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,7 +11,7 @@
 #include "common/capture.h"
 #include "common/clock.h"
 #include "common/gate.h"
-#include "common/ranges.h"
+#include "common/nvtx_ranges.h"
 #include "fake_device.h"
 
 using namespace kerncap;

@@ -5,10 +5,10 @@
 
 #include "check.h"
 #include "common/json.h"
+#include "common/listing_rows.h"
+#include "common/nvtx_ranges.h"
 #include "common/python_stack.h"
-#include "common/ranges.h"
 #include "common/rank.h"
-#include "common/rows.h"
 
 using namespace kerncap;
 

@@ -87,7 +87,7 @@ def test_an_autotuners_own_launches_have_a_row(run: Run) -> None:
 
 
 def test_what_has_no_room_is_counted_in_the_rest(package: Any) -> None:
-    from kerncap_triton import rows  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton import listing_rows as rows  # type: ignore[import-not-found,unused-ignore]
 
     room = rows.Room()
     one, other = rows.Rows(room), rows.Rows(room)

@@ -13,7 +13,7 @@ import threading
 from typing import Dict, List, Optional
 
 from .. import generations
-from ..wire import OwnDescriptor
+from ..record_writer import OwnDescriptor
 from . import messages
 from .contents import Reader
 from .description import Description

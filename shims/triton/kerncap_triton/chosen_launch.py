@@ -7,7 +7,7 @@ import itertools
 import json
 from typing import Any, Callable, Deque, Dict, List, Optional
 
-from . import compiled, nvtx_ranges, values, wire
+from . import compiled_facts, nvtx_ranges, record_writer, values
 from .call import Call, callable_source, python_stack
 from .contract import key, word
 from .kernels import Counters
@@ -126,7 +126,7 @@ class Watch:
             graph = source_graph.collect(self.fn, passed)
             number = self.session.resources.setdefault("sources", itertools.count())
             name = f"source-{next(number)}.json"
-            wire.write_file(self.session.path(name), json.dumps(graph).encode())
+            record_writer.write_file(self.session.path(name), json.dumps(graph).encode())
             return name
         except Exception as error:
             reason = f"its source could not be collected: {type(error).__name__}: {error}"
@@ -148,7 +148,9 @@ class Watch:
     def _describe_compiled(self, result: Any) -> Dict[str, Any]:
         if self.call.kernel.mode == word.mode.interpreter:
             return {}
-        return compiled.describe(self.session, result, self.call.kernel.name, self.call.kernel.arg_names)
+        return compiled_facts.describe(
+            self.session, result, self.call.kernel.name, self.call.kernel.arg_names
+        )
 
     def _remember_last(self, kept: Any) -> List[Any]:
         """``--last N``: takes ``kept`` in; gives what has to make room for it, off the counts."""

@@ -2,8 +2,8 @@
 //
 // Names and paths become numbers, so that a launch carries one; their count is bounded, whatever a program
 // puts into its names. Nothing here costs a program that opens no range.
-#ifndef KERNCAP_COMMON_RANGES_H
-#define KERNCAP_COMMON_RANGES_H
+#ifndef KERNCAP_COMMON_NVTX_RANGES_H
+#define KERNCAP_COMMON_NVTX_RANGES_H
 
 #include <cstdint>
 #include <string>
@@ -40,4 +40,4 @@ void reset_after_fork() noexcept;
 
 }  // namespace kerncap::ranges
 
-#endif  // KERNCAP_COMMON_RANGES_H
+#endif  // KERNCAP_COMMON_NVTX_RANGES_H

@@ -1,4 +1,4 @@
-#include "common/ranges.h"
+#include "common/nvtx_ranges.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "common/rows.h"
+#include "common/listing_rows.h"
 
 #include <algorithm>
 #include <cstring>

@@ -8,7 +8,7 @@ import os
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import generations, values, wire
+from . import generations, record_writer, values
 from .contract import key
 from .session import Session
 
@@ -62,7 +62,7 @@ def store_stages(
     written = session.resources.setdefault("code", {})
     if stem not in written:
         for stage, data in contents:
-            wire.write_file(session.path(f"code/{stem}.{_plain(stage)}"), data)
+            record_writer.write_file(session.path(f"code/{stem}.{_plain(stage)}"), data)
         written[stem] = [
             {key.stage: stage, key.file: f"code/{stem}.{_plain(stage)}"} for stage, _ in contents
         ]

@@ -2,8 +2,8 @@
 //
 // A row is named by its number, which marks carry. Guarded by a lock of its
 // own that is held across no call: times also come in on threads of a vendor's profiler.
-#ifndef KERNCAP_COMMON_ROWS_H
-#define KERNCAP_COMMON_ROWS_H
+#ifndef KERNCAP_COMMON_LISTING_ROWS_H
+#define KERNCAP_COMMON_LISTING_ROWS_H
 
 #include <array>
 #include <atomic>
@@ -18,7 +18,7 @@
 
 #include "common/json.h"
 #include "common/launch.h"
-#include "common/ranges.h"
+#include "common/nvtx_ranges.h"
 #include "common/timeline.h"
 
 namespace kerncap {
@@ -113,4 +113,4 @@ class Rows {
 
 }  // namespace kerncap
 
-#endif  // KERNCAP_COMMON_ROWS_H
+#endif  // KERNCAP_COMMON_LISTING_ROWS_H
