@@ -10,12 +10,12 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from kerncap.errors import BackendUnavailable, ReplayError
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.staging import Job
-from kerncap.replay.surroundings import environment_of
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Backend, Opened
+from kerncap.replay.worker_environment import environment_of
 from kerncap.replay.worker_process import Ahead, Refusal, TargetError, Worker, WorkerDied, WorkerTimeout
 from kerncap.time_limits import START_S
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay import candidate_functions, doubts, hip_code_places
-from kerncap.replay.choose import Choice, choose, image_instead, likely, without_torch
+from kerncap.replay.choose_engine import Choice, choose, image_instead, likely, without_torch
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, ConfinedError, Facts, NotHeld, Outcome
 from kerncap.replay.side_inputs import SideInputs, of_reproducer
@@ -60,7 +60,8 @@ class Engine(WorkerTimes):
         ``shared``: what its workers are forks of. ``hostile``: no Python of a candidate runs where anything
         of the oracle can be reached; ``stranger``: nor of the stored source. ``apart``: no Python of a
         candidate that compiles elsewhere. ``torch_free``: the worker of a Triton launch needs no torch, if
-        `choose.without_torch` takes it; ``candidate``: what will be loaded then, which is compiled meanwhile.
+        `choose_engine.without_torch` takes it; ``candidate``: what will be loaded then, which is compiled
+        meanwhile.
         """
         self.reproducer = reproducer
         self.manifest = reproducer.manifest

@@ -22,10 +22,10 @@ from kerncap import child
 from kerncap.child import Tie
 from kerncap.errors import ReplayError
 from kerncap.replay.running import Process, Running
-from kerncap.replay.surroundings import environment_of
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.cuda_bindings import has_driver
 from kerncap.replay.worker.nursery_messages import Asked, Told
+from kerncap.replay.worker_environment import environment_of
 
 Kind: TypeAlias = Literal["cuda", "hip", "compiler", "compiled", "interpreter"]
 

@@ -20,13 +20,13 @@ from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
 from kerncap.replay import worker_process
-from kerncap.replay.choose import Choice, own_python_has, without_torch
+from kerncap.replay.choose_engine import Choice, own_python_has, without_torch
 from kerncap.replay.connection import started_as
 from kerncap.replay.engine import Engine
 from kerncap.replay.nursery import Kind, Nursery
 from kerncap.replay.running import Process
-from kerncap.replay.surroundings import compilers_environment, environment_of
 from kerncap.replay.worker.cuda_bindings import has_driver
+from kerncap.replay.worker_environment import compilers_environment, environment_of
 from kerncap.time_limits import LAUNCH_S
 
 _NURSERIES = 4  # each holds torch, or numpy
@@ -35,7 +35,7 @@ _KFD = Path("/dev/kfd")
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """How an engine is wanted: see `choose.choose`. ``timeout_s`` is the limit of one launch."""
+    """How an engine is wanted: see `choose_engine.choose`. ``timeout_s`` is the limit of one launch."""
 
     engine: str = "auto"
     device: str = "auto"
@@ -43,7 +43,7 @@ class Asked:
     emulator: Path | None = None
     timeout_s: float = LAUNCH_S
     hostile: bool = False
-    torch_free: bool = False  # if it can be: see `choose.without_torch`
+    torch_free: bool = False  # if it can be: see `choose_engine.without_torch`
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from kerncap import child, failure
 from kerncap.errors import ReplayError
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.outcome import KILLED
 from kerncap.replay.running import Process, Running
 from kerncap.replay.worker import protocol, typed_json

@@ -160,7 +160,7 @@ _TALLIES = "its own tallies, by the same names"
 _FILE = "a key of a file of ceilings"
 MESSAGES_ALLOWED = {
     f"{HOOK}/sanitize/hooks.py": {"a stage": ("ttir",)},
-    "replay/choose.py": {"a package": ("numpy", "torch", "triton")},
+    "replay/choose_engine.py": {"a package": ("numpy", "torch", "triton")},
     "replay/candidates/compilers.py": {"a group of a pattern": ("column",)},
     "replay/verdict.py": {"a language": ("triton",)},
     "replay/worker/common/error_statistics.py": {

@@ -15,7 +15,7 @@ from kerncap.api.compiled_ttir import job_of, run_compiler
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
 from kerncap.log import one_line
-from kerncap.replay.choose import python_to_compile
+from kerncap.replay.choose_engine import python_to_compile
 from kerncap.replay.worker_process import program
 
 STAGES = ("source", "ttir", "ttgir", "llir", "ptx")  # "source": TTIR before any pass

@@ -21,8 +21,8 @@ from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.log import one_line
 from kerncap.replay import trust, worker_process
-from kerncap.replay.choose import python_to_compile
-from kerncap.replay.surroundings import compilers_environment
+from kerncap.replay.choose_engine import python_to_compile
+from kerncap.replay.worker_environment import compilers_environment
 from kerncap.replay.worker_process import Program
 from kerncap.sanitizer.sources.origins import with_original_places
 

@@ -11,7 +11,7 @@ from kerncap.api.replay import ReplayOptions
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay import trust
-from kerncap.replay.choose import choose
+from kerncap.replay.choose_engine import choose
 from kerncap.replay.limits import ncu
 from kerncap.replay.limits.ncu_claims import Claim, explain
 from kerncap.replay.limits.ncu_csv import KernelRow

@@ -20,7 +20,7 @@ from kerncap.format import LaunchOfRange, LaunchRange
 from kerncap.format.schema import Manifest
 from kerncap.log import one_line
 from kerncap.replay.byte_effects import Measured
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.pool import Pool
 from kerncap.replay.ranges.as_one import MeasuredAsOne, RangeAsOne, RangeEngine, measured_as_one

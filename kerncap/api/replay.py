@@ -163,7 +163,7 @@ def opened(
 ) -> Iterator[tuple[Reproducer, Engine, Kept | None]]:
     """The reproducer, trusted, an engine for it, out of ``pool``, if there is one, and the candidate's copy.
 
-    ``torch_free``: see `choose.without_torch`.
+    ``torch_free``: see `choose_engine.without_torch`.
     """
     if options.candidate is not None and not options.candidate.is_file():
         raise UsageError(f"{options.candidate}: no such candidate file")

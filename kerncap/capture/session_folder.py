@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import failure
-from kerncap.capture import answering, armed, session_file
+from kerncap.capture import answer_process, armed, session_file
 from kerncap.capture.answers import Answers
 from kerncap.capture.options import CaptureOptions
 from kerncap.capture.session_file import SessionFile, SessionFileError
@@ -27,7 +27,7 @@ class Session:
     def __init__(self, folder: Path, server: SessionServer | None, context: dict[str, Any]) -> None:
         self.folder = folder
         self.server = server
-        self._answering: answering.AnsweringProcess | None = None
+        self._answering: answer_process.AnsweringProcess | None = None
         self.context = context
 
     @classmethod
@@ -97,7 +97,7 @@ class Session:
     def _fill(self, options: CaptureOptions) -> None:
         token = secrets.token_hex(16)
         answer = Answers(self.folder, options).answer
-        self._answering = answering.start(self.folder, token, answer)  # before there are threads
+        self._answering = answer_process.start(self.folder, token, answer)  # before there are threads
         self.server = SessionServer(self.folder, token, answer)
         questions = self._answering.path if self._answering is not None else ""
         self._write(CONTEXT_FILE, json.dumps(self.context, indent=1).encode())

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.regular_file import read_regular
-from kerncap.replay.choose import python_to_compile
+from kerncap.replay.choose_engine import python_to_compile
 from kerncap.replay.outcome import CandidateError, ConfinedError
-from kerncap.replay.surroundings import compilers_environment
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import MADE_FILE, VARIATION_FILE, Cubin, Failure, Image, Place, Variation
 from kerncap.replay.worker.typed_json import MAX_LINE_BYTES, Unreadable
+from kerncap.replay.worker_environment import compilers_environment
 from kerncap.replay.worker_process import Program
 
 _NEEDED = ("torch", "triton", "numpy")

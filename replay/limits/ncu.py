@@ -13,7 +13,7 @@ from kerncap import child
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
 from kerncap.log import one_line
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.limits import once
 from kerncap.replay.limits.ncu_csv import KernelRow, parse
 from kerncap.replay.staging import Job, stage

@@ -14,7 +14,7 @@ from pathlib import Path
 from kerncap import child
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError
 from kerncap.regular_file import read_regular
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.staging import Job
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import Backend, Ended, Failure, Hello, Image, Variation

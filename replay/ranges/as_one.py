@@ -19,7 +19,7 @@ from kerncap.format import LaunchRange
 from kerncap.format.checks_file import Checks
 from kerncap.format.memory_index import State
 from kerncap.replay.byte_effects import Measured
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.ranges.candidate import LAUNCHES, RangeCandidate, manifest_of

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.format import Reproducer
-from kerncap.replay.choose import Choice, choose
+from kerncap.replay.choose_engine import Choice, choose
 from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.tuning.attempts import Attempts
 from kerncap.replay.tuning.builds import Builds

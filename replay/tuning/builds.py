@@ -12,7 +12,7 @@ from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
 from kerncap.replay import candidates
 from kerncap.replay.candidates.unit import private_folder
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.outcome import CandidateError, Compiled, Config
 from kerncap.replay.pool import Pool

@@ -23,11 +23,11 @@ from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
 from kerncap.replay.outcome import Config
 from kerncap.replay.running import Running
-from kerncap.replay.surroundings import environment_of
 from kerncap.replay.tuning.grid import has_value, plain
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.compile_messages import Compilation, CompilerReply, Compiling, Target
 from kerncap.replay.worker.protocol import Failure
+from kerncap.replay.worker_environment import environment_of
 from kerncap.replay.worker_process import Ahead, Started
 
 _MOST_PROCESSES = 32

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.pool import Pool
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.apart import BenchApart

@@ -10,7 +10,7 @@ from functools import cached_property
 from kerncap.errors import KerncapError, ReplayError
 from kerncap.format import Reproducer
 from kerncap.replay.byte_effects import Measured, load
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.limits.impossible_times import Floor, of_launch
 from kerncap.replay.measure_write_set import measure

@@ -80,7 +80,7 @@ def test_its_script_makes_a_package(recipe: dict[str, Any], sdist: Path, tmp_pat
     files = [str(one) for one in rattler.Package.from_file(package).files]
     for name in (
         "site-packages/kerncap/__init__.py",
-        "site-packages/kerncap/replay/choose.py",
+        "site-packages/kerncap/replay/choose_engine.py",
         "bin/kerncap",
     ):
         assert any(one.endswith(name) for one in files), name

@@ -12,7 +12,7 @@ from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageE
 from kerncap.format import Reproducer
 from kerncap.log import one_line
 from kerncap.replay.byte_effects import Measured, load
-from kerncap.replay.choose import Choice, choose
+from kerncap.replay.choose_engine import Choice, choose
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.limits import ceilings, ncu
 from kerncap.replay.limits.binding_floor import LimitReport, Times, bounds

@@ -15,7 +15,7 @@ from pathlib import Path
 from kerncap import child, env, scratch
 from kerncap.capture.target import Target, TargetResult, block_signals_in_this_thread
 from kerncap.errors import BackendUnavailable
-from kerncap.replay.choose import probe
+from kerncap.replay.choose_engine import probe
 from kerncap.sanitizer.findings import HostRead, LaunchReport, Program
 from kerncap.sanitizer.live.judge import Engine, Judge
 from kerncap.sanitizer.live.target_socket import LiveServer

@@ -16,8 +16,8 @@ from kerncap.api.tune.tune_result import ShapeInfo, TuneResult
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay import trust
-from kerncap.replay.choose import Choice as Engine
-from kerncap.replay.choose import choose, probe
+from kerncap.replay.choose_engine import Choice as Engine
+from kerncap.replay.choose_engine import choose, probe
 from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.tuning import choice as choosing
 from kerncap.replay.tuning import writeback

@@ -16,7 +16,7 @@ from kerncap.api.verify.padded_rows import padded
 from kerncap.api.verify.sizes import sizes
 from kerncap.api.verify.wider import derive_wide, multiplies_in_tf32, reduces, widened
 from kerncap.format import Reproducer, schema
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import Compiled, Ended, Hello, Loaded
 from tests.unit.replay import build

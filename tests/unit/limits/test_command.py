@@ -15,7 +15,7 @@ from kerncap.cli import main
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.replay.byte_effects import Measured
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.report.limits_text import render
 from tests.unit.limits.device_and_work import DOCUMENT, device
 

@@ -11,7 +11,7 @@ from kerncap.api.profile import import_report
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
 from kerncap.replay import trust
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.limits import ncu
 from kerncap.replay.limits.counters import counted_by_ncu, shares
 from kerncap.replay.limits.ncu_claims import explain

@@ -15,7 +15,7 @@ from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.format.schema import Manifest
 from kerncap.replay import hip
-from kerncap.replay.choose import choose
+from kerncap.replay.choose_engine import choose
 from kerncap.replay.hip import EMULATOR_VARIABLE, Emulator, Probe
 from kerncap.replay.worker.common.address_layout import Span
 from kerncap.replay.worker.common.host_memory import map_pages

@@ -21,9 +21,9 @@ from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
-from kerncap.replay import choose as choosing
+from kerncap.replay import choose_engine as choosing
 from kerncap.replay.candidates import triton_image
-from kerncap.replay.choose import Choice, choose
+from kerncap.replay.choose_engine import Choice, choose
 from kerncap.replay.connection import started_as
 from kerncap.replay.engine import Engine
 from kerncap.replay.nursery import Nursery

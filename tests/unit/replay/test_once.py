@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kerncap.format import Reproducer
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.limits import once
 from kerncap.replay.staging import stage
 

@@ -10,7 +10,7 @@ import pytest
 from kerncap.errors import ReplayError
 from kerncap.format import Reproducer
 from kerncap.replay import engine as engines
-from kerncap.replay.choose import Choice
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.connection import Connection
 from kerncap.replay.engine import Engine
 from kerncap.replay.variants import Variants

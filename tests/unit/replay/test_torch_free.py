@@ -17,7 +17,7 @@ from kerncap.api.verify import VerifyOptions, verify
 from kerncap.api.verify.verify_result import VerifyResult
 from kerncap.errors import ReplayError
 from kerncap.format import Reproducer, schema
-from kerncap.replay.choose import Choice, without_torch
+from kerncap.replay.choose_engine import Choice, without_torch
 from kerncap.replay.connection import Connection
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.pool import Pool

@@ -13,7 +13,8 @@ import pytest
 from kerncap.api.replay import ReplayOptions, replay
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.api.verify.verify_result import VerifyResult
-from kerncap.replay import choose, engine, pool
+from kerncap.replay import choose_engine as choose
+from kerncap.replay import engine, pool
 from kerncap.replay.pool import Pool
 from tests.integration.conftest import CommandLine
 

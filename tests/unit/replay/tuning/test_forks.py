@@ -13,12 +13,12 @@ import pytest
 from kerncap.format import Reproducer
 from kerncap.replay.nursery import Nursery
 from kerncap.replay.pool import Asked, Pool
-from kerncap.replay.surroundings import environment_of
 from kerncap.replay.tuning.bench import Bench
 from kerncap.replay.tuning.trial_launch import BenchOptions
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.compile_messages import Compilation, CompilationEnded, Compiling
 from kerncap.replay.worker.protocol import Config
+from kerncap.replay.worker_environment import environment_of
 from tests.unit.replay.build import add
 
 pytestmark = pytest.mark.usefixtures("own_nurseries")

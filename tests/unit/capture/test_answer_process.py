@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.capture import answering
+from kerncap.capture import answer_process
 
 OWNER = """
     import os, sys
     import numpy  # as the command line does: it has threads of its own
     from pathlib import Path
-    from kerncap.capture import answering
+    from kerncap.capture import answer_process
     answer = lambda question: {"pid": os.getpid(), "asked": question["ask"]}
-    process = answering.start(Path(sys.argv[1]), "secret", answer)
+    process = answer_process.start(Path(sys.argv[1]), "secret", answer)
     print(os.getpid(), process.path, flush=True)
     if sys.stdin.readline() == "close":
         process.close()
@@ -68,7 +68,7 @@ def test_a_process_with_threads_is_not_forked(tmp_path: Path) -> None:
     thread = threading.Thread(target=let_go.wait)
     thread.start()
     try:
-        assert answering.start(tmp_path, "secret", lambda question: {}) is None
+        assert answer_process.start(tmp_path, "secret", lambda question: {}) is None
     finally:
         let_go.set()
         thread.join()
@@ -77,11 +77,11 @@ def test_a_process_with_threads_is_not_forked(tmp_path: Path) -> None:
 
 def test_no_socket_no_process() -> None:
     program = """
-        from kerncap.capture import answering
+        from kerncap.capture import answer_process
         def full(*arguments):
             raise OSError
-        answering.SessionServer = full
-        print(answering.start(None, "secret", None))
+        answer_process.SessionServer = full
+        print(answer_process.start(None, "secret", None))
     """
     words = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ import pytest
 
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
-from kerncap.replay import choose
+from kerncap.replay import choose_engine as choose
 
 from . import build
 

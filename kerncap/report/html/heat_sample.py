@@ -11,7 +11,7 @@ from kerncap.format import Reproducer
 from kerncap.format.memory_index import State
 from kerncap.format.schema import View
 from kerncap.format.validate import view_bounds
-from kerncap.report.html.arrangement import Arrangement, Numbers, row_offset
+from kerncap.report.html.heat_cells import Arrangement, Numbers, row_offset
 
 MAX_ELEMENTS = 1 << 21  # of one picture
 _WHOLE_BYTES = 16 << 20  # a view that spans no more is read in one piece
