@@ -9,6 +9,7 @@ import click
 
 from kerncap.cli.number_types import SECONDS
 from kerncap.cli.paths import OUTPUT_FOLDER, PATH, REPRO
+from kerncap.cli.replay_options import TRUST
 from kerncap.cli.strict import strict_option
 from kerncap.exit_status import exit_status
 from kerncap.time_limits import LAUNCH_S
@@ -36,7 +37,7 @@ from kerncap.time_limits import LAUNCH_S
     "--timeout", "timeout_s", type=SECONDS, default=LAUNCH_S, show_default=True, metavar="S",
     help="Limit for one launch, in seconds.",
 )  # fmt: skip
-@click.option("--trust", is_flag=True, help="Run a reproducer that was not captured here; remembered.")
+@TRUST
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kerncap.cli.paths import PATH, REPRO
+from kerncap.cli.replay_options import PYTHON, TRUST
 from kerncap.errors import UsageError
 
 
@@ -23,9 +24,7 @@ from kerncap.errors import UsageError
     "--candidate", type=PATH, metavar="FILE",
     help="Profile this instead of the captured kernel: a source (.py) or an image (.cubin, .ptx).",
 )  # fmt: skip
-@click.option(
-    "--python", metavar="PATH", help="Python with torch and triton. Default: the one that runs kerncap."
-)
+@PYTHON
 @click.option("--output", type=PATH, metavar="FILE.ncu-rep", help="Keep ncu's report.")
 @click.option(
     "--import-report", type=PATH, metavar="FILE.ncu-rep",
@@ -35,7 +34,7 @@ from kerncap.errors import UsageError
     "--clock-control", type=click.Choice(["none", "base"]), default="none", show_default=True,
     help="base: ncu fixes the clocks, so that runs can be compared. none: clocks as in any other run.",
 )  # fmt: skip
-@click.option("--trust", is_flag=True, help="Run a reproducer that was not captured here; remembered.")
+@TRUST
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
     repro: Path | None, output: Path | None, import_report: Path | None, clock_control: str, as_json: bool,

@@ -11,6 +11,7 @@ import click
 from kerncap import log, whole_files
 from kerncap.cli.number_types import COUNT, PROCESSES, SECONDS, Finite
 from kerncap.cli.paths import PATH, REPRO
+from kerncap.cli.replay_options import ATOL, PYTHON, RTOL, TRUST
 from kerncap.cli.strict import strict_option
 from kerncap.exit_status import exit_status
 from kerncap.time_limits import LAUNCH_S
@@ -60,22 +61,14 @@ from kerncap.time_limits import LAUNCH_S
 @click.option(
     "--device", default="auto", show_default=True, metavar="auto|cuda:N|cpu", help="Device to run on."
 )
-@click.option(
-    "--python", metavar="PATH", help="Python with torch and triton. Default: the one that runs kerncap."
-)
+@PYTHON
 @click.option(
     "--timeout", "timeout_s", type=SECONDS, default=LAUNCH_S, show_default=True,
     metavar="S", help="Limit for one launch or one compilation, in seconds.",
 )  # fmt: skip
-@click.option(
-    "--rtol", type=click.FloatRange(min=0), metavar="X", help="Relative tolerance. Default: the dtype's."
-)
-@click.option(
-    "--atol", type=click.FloatRange(min=0), metavar="X", help="Absolute tolerance. Default: the dtype's."
-)
-@click.option(
-    "--trust", is_flag=True, help="Allow reproducers that were not captured here to run; remembered."
-)
+@RTOL
+@ATOL
+@TRUST
 @click.option(
     "--hostile", is_flag=True,
     help="Treat the source as an attacker: its Python runs confined, away from the results. Slower.",
