@@ -83,7 +83,7 @@ def compose_target_environment(
     if shim is not None and _fits_preload(shim):
         composed["HSA_TOOLS_LIB"] = _in_front(str(shim), current.get("HSA_TOOLS_LIB", ""), " ")
         # A ROCr that skips HSA_TOOLS_LIB looks for tools among the libraries that are loaded already.
-        # In front: both wrap dlsym, and the CUDA shim calls the driver through whoever does so behind it.
+        # In front: both wrap dlsym, and the CUDA shim calls the driver through the one behind it.
         composed["LD_PRELOAD"] = _in_front(str(shim), composed.get("LD_PRELOAD", ""), ":")
     composed["KERNCAP_SESSION"] = str(session)
     return composed

@@ -64,12 +64,12 @@ def about(path: os.PathLike[str] | str, error: OSError, what: str) -> KerncapErr
 
 
 def details(error: BaseException) -> list[str]:
-    """The lines of the traceback for whoever asks by KERNCAP_DEBUG; else none."""
+    """The lines of the traceback if KERNCAP_DEBUG is set; else none."""
     return debugged("".join(traceback.format_exception(error)))
 
 
 def debugged(trace: str) -> list[str]:
-    """The lines of a traceback, of a worker's too, for whoever asks by KERNCAP_DEBUG; else none."""
+    """The lines of a traceback, of a worker's too, if KERNCAP_DEBUG is set; else none."""
     if not trace or not os.environ.get(DEBUG_VARIABLE):
         return []
     return printable(trace).rstrip("\n").split("\n")

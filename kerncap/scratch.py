@@ -1,7 +1,7 @@
 """Temporary folders and files of kerncap's own processes: what a killed one leaves, the next one removes.
 
 Each is locked (flock) by the process that made it, for as long as that lives: no child inherits the lock
-over an exec, and the kernel gives it back whatever ends the process. A name of ours whose lock can be had
+over an exec, and the kernel gives it back whatever ends the process. A name of ours whose lock is free
 belongs to nobody any more. The next process that makes something in the same place removes it, and what
 lies in the usual temporary folder and in shared memory; only if its owner is this user, never through a link.
 

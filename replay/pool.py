@@ -207,7 +207,7 @@ class Pool:
                 found = found or Nursery(
                     started.python, dict(started.environment), started.kind, started.prefix
                 )
-            except ReplayError:  # whoever starts a worker says why it can't be
+            except ReplayError:  # the start of a worker reports why it can't be
                 return None
             self._nurseries[started] = found
             if len(self._nurseries) > _NURSERIES:
@@ -225,7 +225,7 @@ def _compilers(module: Path) -> Kind:
     """What compiles a module: torch is loaded for one that may import it."""
     try:
         return "compiled" if b"torch" in module.read_bytes() else "compiler"
-    except OSError:  # whoever compiles it says so
+    except OSError:  # its compilation reports that
         return "compiler"
 
 

@@ -1,4 +1,4 @@
-"""A process of the worker's code, as whoever started or forked it has it."""
+"""A process of the worker's code, as the process that started or forked it has it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Yes is said to one manifest, by its SHA-256. It lists the SHA-256 of every file 
 loaded, and how that is launched; files are checked against it as they are read, and what is run is a private
 copy of the bytes that were checked. So nothing that is exchanged later runs, and nothing that is not listed.
 What was captured here has the user's yes from its sealing on. (No mark inside a reproducer could say so:
-whoever gets one could copy the mark into another.)
+a recipient could copy the mark into another.)
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def expand(function: Function, arguments: Mapping[str, Argument]) -> tuple[Argum
     Tuples come flattened ("args.0"); constexprs and None need not be given. Names of the Python function
     that TTIR has no parameter for are dropped, unless they are tensors or descriptors, which TTIR never
     drops. A parameter is found by its name; the parts of a tuple by their order where their names
-    differ; all of them by order where the TTIR carries no names. Where there are too many for an order,
+    differ; all of them by order if the TTIR carries no names. If there are too many for an order,
     integers of value 1 are dropped, as the specialisation does. Raises BindingError; the result has
     passed `bind`.
     """

@@ -253,7 +253,7 @@ def _with_lanes(analysis: Analysis, settled: list[Settled], notes: list[str]) ->
 
 
 def _without_unused(analysis: Analysis, settled: list[Settled]) -> list[Settled]:
-    """Loads of memory that nobody wrote are no findings where nothing of it is used."""
+    """Loads of memory that nobody wrote are no findings if nothing of it is used."""
     accused = {
         one.order
         for one in settled

@@ -28,7 +28,7 @@ class Place:
     iterations: tuple[tuple[str, int], ...] = ()  # (loop variable's source name, its value), outermost first
     argument: str | None = None  # the argument that the pointer came from
     offset_bytes: int | None = None  # from that argument's element [0, …, 0]
-    element: int | None = None  # offset_bytes over the item size, where it divides
+    element: int | None = None  # offset_bytes over the item size, if it divides
     mask: bool | None = None
 
 
@@ -56,7 +56,7 @@ class Finding:
     lands_in: str | None = None  # another argument's tensor that the address falls into
     expression: str | None = None  # the address in the kernel's own names
     mask_expression: str | None = None
-    suggestion: str | None = None  # a mask that would fix it, where there is one
+    suggestion: str | None = None  # a mask that would fix it, if there is one
     other: OtherAccess | None = None
     contents: bool = False  # holds for these contents of memory
     unwritten: bool = False  # reads memory that nobody wrote

@@ -1,6 +1,6 @@
 """The bytes that a strided view covers, as base + Σ i_d · stride_d: a few numbers, however large it is.
 
-Axes are merged where they continue each other (a contiguous tensor becomes one run of bytes; the windows
+Axes are merged if they continue each other (a contiguous tensor becomes one run of bytes; the windows
 of an unfold become what they cover), broadcast and single axes fall out, negative strides are turned
 around. What is left is a mixed radix: sorted by stride, each axis steps over everything below it, so the
 digits of a byte's offset say whether it belongs to the view.
@@ -33,7 +33,7 @@ class Footprint:
     """Bytes [first, first + size) at most, from element [0, …, 0]; inside that, only runs of ``run`` bytes.
 
     ``axes`` say where the runs begin, by ascending stride. ``tangled``: why membership inside the
-    range cannot be told by digits; None where it can.
+    range can't be told by digits; None if it can.
     """
 
     first: int

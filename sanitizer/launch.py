@@ -91,7 +91,7 @@ class Unwritten:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The least interval that holds all runs; (0, 0) where there are none."""
+        """The least interval that holds all runs; (0, 0) if there are none."""
         return (int(self.starts[0]), int(self.ends[-1])) if self.count else (0, 0)
 
     def holds(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -102,13 +102,13 @@ class Unwritten:
 
 
 class Contents(Protocol):
-    """The bytes of a launch's storages, before the launch; asked for only where they are needed."""
+    """The bytes of a launch's storages, before the launch; asked for only if they are needed."""
 
     def read(self, storage: int) -> PagedBytes | None:
-        """The bytes of a storage, or None where they are not available."""
+        """The bytes of a storage, or None if they are not available."""
 
     def unwritten(self, storage: int) -> Unwritten | None:
-        """The bytes that nobody wrote since they were allocated; None where that is not known."""
+        """The bytes that nobody wrote since they were allocated; None if that is not known."""
 
 
 class NoContents:

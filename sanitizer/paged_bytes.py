@@ -20,7 +20,7 @@ _MAPPED_FROM = 1 << 22
 
 
 class NotReadable(Exception):
-    """Bytes that can't be had, and why."""
+    """Bytes that are unavailable, and why."""
 
 
 class PagedBytes:

@@ -36,7 +36,7 @@ _ELSEWHERE: Origins = frozenset((None,))
 
 
 def written_storages(module: Module, function: Function, launch: Launch) -> frozenset[int] | None:
-    """Storages that some operation of the launch may write; None where it may be any."""
+    """Storages that some operation of the launch may write; None if it may be any."""
     found: set[int] = set()
     for index in _written_arguments(module, function):
         argument = None if index is None else launch.arguments[index]

@@ -1,7 +1,7 @@
 """Compare: the captured image, the source as it is compiled here, and a candidate.
 
 What a compiler made of a kernel then, and what another one makes of it now: each is judged against the
-application's own result, all are timed in turns, and what differs in what they were compiled to is told.
+application's own result, all are timed in turns, and what differs in their code is reported.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def add_unseen_stores(reproducer: Reproducer, engine: Engine, measured: Measured
         return
     from kerncap.api.accessed_bytes import accessed_bytes  # the sanitizer, which few replays need
 
-    # It has just run here, so that whoever asks trusts it.
+    # It has just run here, so the caller trusts it.
     accessed, _ = accessed_bytes(reproducer, _MOST_S, trusted=False, python=engine.choice.python)
     found = stored_on_other_contents(engine, _MOST_S) if accessed is None else accessed.stored
     for region, stored in found.items():

@@ -76,7 +76,7 @@ class Session:
             self.server.release(process, number)
 
     def say_ended(self) -> None:
-        """The target has ended and everything is sealed: whoever waits for an armed launch reads it now."""
+        """The target has ended and everything is sealed: `kerncap arm --wait` reads it now."""
         if (self.folder / armed.PAGE).exists():
             armed.say_ended(self.folder)
 

@@ -339,7 +339,7 @@ class Reproducer(OpenedFolder):
             try:
                 info = os.stat(name or ".", dir_fd=self._root_fd, follow_symlinks=False)
             except FileNotFoundError:
-                continue  # whoever reads it says so
+                continue  # reading it reports that
             why = writable_by_others.may_change(info)
             if why is not None:
                 return self.path / name, why

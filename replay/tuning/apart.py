@@ -136,7 +136,7 @@ class BenchApart:
 
 
 class _Server:
-    """The other side: answers until it is told to close, or nobody is there any more."""
+    """The other side: answers until it is asked to close, or the other side is gone."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -160,7 +160,7 @@ class _Server:
                 thread = self._ahead if what == "announce" else self._device
                 thread.submit(self._answer, number, getattr(bench, what), given)
         except (EOFError, OSError):
-            return  # whoever asked is gone
+            return  # the process that asked is gone
         finally:
             threads = (self._ahead, self._device)
             for thread in threads:

@@ -23,7 +23,7 @@ from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch
 
 
 class Bench:
-    """Runs trials of several reproducers, which are trusted by whoever made it; a context manager.
+    """Runs trials of several reproducers, which its maker trusts; a context manager.
 
     One thread asks for trials; another may announce what comes. ``choice``: the engine's, if it is known;
     ``ahead``: configurations of the application's own list, compiled from the start;

@@ -1,6 +1,6 @@
 """A reproducer as bytes, for a worker on another machine: its files by name, and its digest.
 
-Whoever ships it has it trusted, and says so; the worker unpacks it into a folder of its own and checks every
+The sender trusts it, and says so; the worker unpacks it into a folder of its own and checks every
 digest before anything of it is used.
 """
 

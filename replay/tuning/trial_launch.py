@@ -44,7 +44,7 @@ class BenchOptions:
 
 
 class OpenLaunch:
-    """One reproducer with an engine of its own, which whoever opened it closes.
+    """One reproducer with its own engine, which its opener closes.
 
     Its workers are forks of a process of ``pool``. Raises ReplayError or BackendUnavailable if the
     captured kernel itself does not run, or writes nothing.

@@ -129,7 +129,7 @@ def _woken(pid: int, begun: socket.socket, message: bytes, given: list[int]) -> 
 
 
 def _load(kind: str) -> None:
-    """What is wrong with a module, whoever needs it will say."""
+    """What is wrong with a module, its first use will say."""
     if kind in ("compiled", "interpreter"):
         with contextlib.suppress(Exception):
             importlib.import_module("torch")
@@ -142,7 +142,7 @@ def _load(kind: str) -> None:
         with contextlib.suppress(Exception):
             importlib.import_module(name, __package__)
     if beside is not None:
-        beside.join()  # whoever forks has one thread
+        beside.join()  # a process that forks has one thread
     if kind == "interpreter":
         with contextlib.suppress(Exception):
             importlib.import_module(".torch_backend.launchers.interpreter", __package__).prepare()
@@ -169,7 +169,7 @@ def _start_driver(driver: Any) -> None:
     be wanted by another process.
     """
     os.environ.setdefault(_QUEUES, "1")
-    with contextlib.suppress(Exception):  # whoever needs the driver will say what is wrong with it
+    with contextlib.suppress(Exception):  # the driver's first use will say what is wrong with it
         driver.cuInit(0)
         if driver.cuDeviceGetCount()[1] != 1:
             return

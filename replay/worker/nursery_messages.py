@@ -11,7 +11,8 @@ class Asked:
     """``load``: what forks need, by its kind; not answered. Of a nursery that has begun with a fork it is
     loaded when a second one is asked for.
     ``fork``: the words of `bootstrap`, and the file that takes what it prints; with the message come the
-    descriptors that go behind the words, and what ties the fork to whoever asked. ``reap``: a fork's number.
+    descriptors that go behind the words, and what ties the fork to the process that asked. ``reap``: a
+    fork's number.
     """
 
     what: Literal["load", "fork", "reap"]

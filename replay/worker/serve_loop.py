@@ -54,7 +54,7 @@ def serve(job_path: str, read_fd: int, write_fd: int, relocate: bool) -> None:
         _answer_all(job, Path(job_path).parent, memory, requests, answer)
     finally:
         if memory.kind == "hip" and sys.exc_info()[0] is not None:
-            os._exit(1)  # whoever asked is gone, and ROCr would wait at its end for what still runs
+            os._exit(1)  # the process that asked is gone, and ROCr would wait at its end for what still runs
 
 
 def _answer_all(job: Job, folder: Path, memory: Any, requests: Any, answer: Callable[[bytes], None]) -> None:

@@ -30,7 +30,7 @@ class Samples:
         self._found: dict[tuple[int, Check], tuple[Violated, dict[str, int]]] | None = None
 
     def violated(self, order: int, check: Check) -> tuple[Violated, dict[str, int]] | None:
-        """What a check of an operation met, and at which sizes; None where it met nothing."""
+        """What a check of an operation met, and at which sizes; None if it met nothing."""
         if self._found is None:
             self._found = {}
             for assignment in itertools.islice(self._points(), MOST):

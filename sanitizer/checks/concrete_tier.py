@@ -1,7 +1,7 @@
 """The concrete tier: what the symbolic checks left open, decided by running the kernel on this launch's data.
 
 One evaluation of addresses and masks serves all checks. A second one, of everything that the kernel
-computes, follows only where it matters what is stored: whether it is defined, and whether two programs
+computes, follows only if it matters what is stored: whether it is defined, and whether two programs
 that write to one place write the same.
 
 A violation that was seen stays one even where the evaluation did not come to its end; whatever else was
@@ -46,7 +46,7 @@ class EvaluatedResult:
     """A verdict for everything that was wanted; ``outcomes`` of one or two evaluations."""
 
     verdicts: Mapping[Wanted, Verdict]
-    reason: str | None  # why an evaluation is incomplete; None where all are complete
+    reason: str | None  # why an evaluation is incomplete; None if all are complete
     outcomes: tuple[Outcome, ...]
 
 

@@ -30,12 +30,12 @@ LEAST_INNER_BYTES = 16
 LEAST_GATHER_ROWS = 8
 LEAST_GATHER_ROW_BYTES = 32
 
-# What is wrong where it holds, the number to show, and the text around that number.
+# What is wrong if it holds, the number to show, and the text around that number.
 Clause = tuple[Expr, "Expr | None", str]
 
 
 def check(analysis: Analysis, access: Access) -> Verdict | None:
-    """Every clause of the contract of the descriptor behind ``access``; None where there is none."""
+    """Every clause of the contract of the descriptor behind ``access``; None if there is none."""
     use = access.descriptor
     if use is None:
         return None

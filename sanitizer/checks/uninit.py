@@ -1,6 +1,6 @@
 """Uses of what has no value: memory that nobody wrote, lanes that a load leaves out, divisions by zero.
 
-A left-out lane is a zero (`walk.left_out`): it is a finding where it counts, else a note.
+A left-out lane is a zero (`walk.left_out`): it is a finding if it counts, else a note.
 
 Fresh memory needs to know what was written since the allocation (`Contents.written`). What the launch
 itself writes first is left to the concrete tier, where the order within a program is exact.

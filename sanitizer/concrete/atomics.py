@@ -1,6 +1,6 @@
 """Atomic operations of many lanes: each lane sees what the lanes before it left behind.
 
-Lanes are ordered by program, then by their place in the tile. Where no two of them meet, all go at once;
+Lanes are ordered by program, then by their place in the tile. If no two of them meet, all go at once;
 else the first lane of each place goes, then the second of each, and so on.
 """
 

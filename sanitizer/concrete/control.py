@@ -80,7 +80,7 @@ def _scalar(m: Machine, name: Name, what: str) -> Bools:
 
 
 def _decided(m: Machine, condition: Bools) -> bool | None:
-    """The condition where all programs that are here agree on it."""
+    """The condition if all programs that are here agree on it."""
     here = condition if m.active is None or len(condition) == 1 else condition[m.active]
     if here.all():
         return True

@@ -137,7 +137,7 @@ def decode(bits: Array, name: str) -> Array:
 
 
 def encode(values: Array, name: str, rounding: Rounding = "rtne") -> Array:
-    """Bit patterns of values, which are rounded where they need be."""
+    """Bit patterns of values, rounded if they have to be."""
     if name == "bf16":
         return _encode_bfloat16(values, rounding)
     if name in SMALL_FLOATS:

@@ -29,7 +29,7 @@ Flow = Callable[["Machine"], Progress]
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
     steps: tuple[tuple[bool, Step | Flow], ...]  # (is it a flow, the function)
-    plain: tuple[Step, ...] | None  # the same, where there is no flow
+    plain: tuple[Step, ...] | None  # the same, if there is no flow
     terminator: Operation | None
     elements: int  # that one execution produces per program
 
@@ -137,7 +137,7 @@ class Machine:
         self.unsure: Bools | None = None
 
     def known(self, name: Name, what: str) -> Tile:
-        """The tile of a value that is needed. Raises Incomplete where it is not known."""
+        """The tile of a value that is needed. Raises Incomplete if it is not known."""
         value = self.env[name]
         if isinstance(value, Tile):
             return value

@@ -28,7 +28,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True)
 class Gathered:
-    """``bits``: unsigned integers, one per offset; zero where nothing was read.
+    """``bits``: unsigned integers, one per offset; zero if nothing was read.
 
     ``unknown`` says why some of them are not what the memory holds; None: all of them are.
     """
@@ -164,7 +164,7 @@ class Memory:
     """Private copies of what is touched of a launch's storages, made on the first write.
 
     A place is an argument's index and a byte offset from that argument's address; with ABSOLUTE in
-    place of the index, the offset is an address. An element that is not wholly inside of the storage
+    place of the index, the offset is an address. An element that is not wholly inside the storage
     reads as zero, and a store to it is dropped. ``version`` grows whenever a byte changes.
     """
 
@@ -206,7 +206,7 @@ class Memory:
         return 0 if argument == ABSOLUTE else self._places[argument][1]
 
     def storage_of(self, argument: int) -> int:
-        """The storage that an argument points into, NOWHERE where there is none."""
+        """The storage that an argument points into, NOWHERE if there is none."""
         return NOWHERE if argument == ABSOLUTE else self._places[argument][0]
 
     def absolute(self, argument: int | Ints, offsets: Ints) -> Ints:
@@ -328,7 +328,7 @@ class Memory:
             held.view(width)[_index(start, width)] = values
         else:
             parts = np.ascontiguousarray(values).view(np.uint8).reshape(-1, width)
-            # Element by element where they overlap in part: the later one stays.
+            # Element by element if they overlap in part: the later one stays.
             for byte in range(width):
                 whole[start + byte] = parts[:, byte]
         held.learn(start, width)

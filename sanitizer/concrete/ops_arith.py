@@ -2,7 +2,7 @@
 
 Each entry of ELEMENTWISE makes, for one operation, the function that maps the operands' arrays to the
 result's. Integers wrap around; what LLVM leaves undefined gets a value without a fault: a division by
-zero gives 0, a shift by the width or more gives 0 (the sign where it is arithmetic).
+zero gives 0, a shift by the width or more gives 0 (the sign if it is arithmetic).
 Source: MLIR's arith dialect.
 """
 

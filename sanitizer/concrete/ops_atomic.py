@@ -93,7 +93,7 @@ def _modify(
 
 
 def _unwanted(m: Machine, operation: Operation, access: Access, width: int, values: list[Value]) -> None:
-    """An atomic whose operands are not known: its address is told, its effect is not known."""
+    """An atomic whose operands are not known: its address is reported, its effect is not known."""
     tell(m, operation, "atomic", access, width)
     reason = next((v.reason for v in values if isinstance(v, Unknown)), f"{where(operation)} of no number")
     forget(m, access, width, reason)

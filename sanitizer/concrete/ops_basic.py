@@ -440,7 +440,7 @@ def base_of(launch: Launch, index: int) -> int:
 
 
 def memory_of(launch: Launch, index: int) -> tuple[int, int]:
-    """Address and bytes of an argument's storage; nothing where none is known."""
+    """Address and bytes of an argument's storage; nothing if none is known."""
     argument = launch.arguments[index]
     tensor = argument.tensor if isinstance(argument, DescriptorArgument) else argument
     if not isinstance(tensor, TensorArgument):

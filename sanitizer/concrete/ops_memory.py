@@ -140,7 +140,7 @@ def _descriptor_locator(operation: Operation, shape: tuple[int, ...]) -> tuple[L
     return locate, element_of(tile.type)
 
 
-# --- what is told ------------------------------------------------------------------------------------
+# --- what is reported ------------------------------------------------------------------------------------
 
 
 def tell(

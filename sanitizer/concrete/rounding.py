@@ -235,7 +235,7 @@ def _on_tiles(operation: Operation, apply: Callable[[list[Tile]], Tile]) -> Step
 
 
 def _whole_tiles(build: BuildStep) -> BuildStep:
-    """Sums and products over an axis: exact where all of it are whole numbers that the type holds."""
+    """Sums and products over an axis: exact if all of it are whole numbers that the type holds."""
 
     def make(plan: Plan, operation: Operation) -> Step:
         step = build(plan, operation)

@@ -1,4 +1,4 @@
-"""Evaluates one launch: all programs or some, in chunks in lockstep, or one by one where they wait."""
+"""Evaluates one launch: all programs or some, in chunks in lockstep, or one by one if they wait."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def evaluate(
 
     ``programs``: linear ids (x fastest), in the order in which they are to run; all of them by default.
     ``addresses_only``: evaluates what addresses, masks and conditions depend on, and leaves out the rest:
-    stores that nothing of that reads are told to the observer and not carried out.
+    stores that nothing of that reads go to the observer and are not carried out.
     ``plan``: what to evaluate instead, and how, for callers with a plan of their own.
     ``results``: what atomics give back in place of what they find; what they leave behind stays the same.
     ``reads``: which of the elements that loads find are undefined; needs ``observer``.

@@ -25,7 +25,7 @@ MAX_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Confirmation:
-    """``by``: the evaluator ran into it; or, where it can't run, the expressions say so at that point."""
+    """``by``: the evaluator ran into it; or, if it can't run, the expressions say so at that point."""
 
     holds: bool
     by: Literal["evaluator", "expressions"]
@@ -43,7 +43,7 @@ class _Witness:
     trips: tuple[int, ...]
     address: int
     found: bool = field(default=False, init=False)
-    # What the lane did instead, for the message where it was not confirmed.
+    # What the lane did instead, for the message if it was not confirmed.
     seen: list[tuple[int, bool]] = field(default_factory=list, init=False)
 
     def access(self, event: AccessEvent) -> None:

@@ -60,7 +60,7 @@ def access_finding(
 
 
 def expressions_of(analysis: Analysis, access: Access) -> tuple[str | None, str | None]:
-    """The address and the mask in the kernel's own names; None where there is none to show."""
+    """The address and the mask in the kernel's own names; None if there is none to show."""
     pointer, mask = access.pointer_operand, access.mask_operand
     return (
         None if pointer is None else address_expression(pointer),
@@ -82,7 +82,7 @@ def access_at(kind: str, width_bytes: int, place: Place) -> str:
 def spot_of(place: Place) -> str:
     """``out_ptr + 5 (byte 20)``: in elements of the argument, as the kernel adds them, and in bytes.
 
-    In bytes alone between elements, and an address where there is no argument.
+    In bytes alone between elements, and an address if there is no argument.
     """
     if place.offset_bytes is None:
         return "an unknown address" if place.argument is None else f"an unknown place in {place.argument}"

@@ -16,7 +16,7 @@ _HINTS = frozenset(("multiple_of", "max_contiguous", "max_constancy"))
 def hint_location(location: Location, hint: str, sources: Mapping[str, str]) -> Location:
     """Where the source calls ``tl.<hint>`` on the value that was made at ``location``.
 
-    ``location`` itself where the source is not to be had or does not show the call.
+    ``location`` itself if the source is unavailable or does not show the call.
     """
     if not location.frames:
         return location

@@ -46,7 +46,7 @@ def place_of(
 
 
 def value_at(analysis: Analysis, expression: Expr, assignment: Assignment) -> int | None:
-    """An expression's value at a point (a boolean as 0 or 1); None where it is not known there."""
+    """An expression's value at a point (a boolean as 0 or 1); None if it is not known there."""
     point = {v: assignment.get(v, v.low) for v in expression.variables}
     try:
         (value,) = evaluate([expression], point, analysis.solver.memory)
@@ -66,7 +66,7 @@ def argument_name(launch: Launch, index: int | None) -> str | None:
 
 
 def tensor_of(launch: Launch, index: int | None) -> TensorArgument | None:
-    """The tensor behind an argument; None where there is none."""
+    """The tensor behind an argument; None if there is none."""
     return None if index is None else tensor_behind(launch.arguments[index])
 
 
@@ -77,7 +77,7 @@ def tensor_behind(argument: Argument) -> TensorArgument | None:
 
 
 def base_address(launch: Launch, index: int | None) -> int:
-    """The address that a target's offset counts from; 0 where it is absolute."""
+    """The address that a target's offset counts from; 0 if it is absolute."""
     if index is None:
         return 0
     argument = launch.arguments[index]

@@ -244,7 +244,7 @@ def _chain(value: Value) -> list[Value]:
 def _outside(value: Value, loop: Operation) -> bool:
     """Whether a value is the same in every iteration, as far as constants and sums outside say.
 
-    What is computed inside of the loop out of values of outside counts as well.
+    What the loop computes from outside values counts as well.
     """
     pending: list[Value] = [value]
     seen: set[Value] = set()
@@ -357,7 +357,7 @@ def source_context(location: Location, sources: Mapping[str, str]) -> list[tuple
     """The lines around a place: (1-based number, text, whether it is the place's line).
 
     Of the innermost frame that has a text: in ``sources`` by the file's name in TTIR, else a ``.py``
-    file of this machine, of at most 4 MiB. Empty where there is none.
+    file of this machine, of at most 4 MiB. Empty if there is none.
     """
     for frame in location.frames:
         text = source_text(frame.file, sources)

@@ -1,4 +1,4 @@
-"""A mask that would fix an out-of-bounds access, in the kernel's own names, where there is one.
+"""A mask that would fix an out-of-bounds access, in the kernel's own names, if there is one.
 
 Candidates are the named values that the address steps along an axis of the tensor with, each held below
 that axis' extent (or not below zero). One is suggested only if the solver proves that with it added
@@ -28,7 +28,7 @@ class _Candidate:
     condition: Expr
     text: str
     axis: int  # of the tensor
-    likely: bool  # even where it masks out what is in bounds by chance: the next row's elements
+    likely: bool  # even if it masks out what is in bounds by chance: the next row's elements
 
 
 def suggest(

@@ -1,7 +1,7 @@
 """An address as integers of unlimited width would give it, out of the operations that make it.
 
 Needed where two numbers that are the same for the whole launch overflow (``rows * stride`` of two
-arguments), or where all that could differ is lost (``(row * 65536).to(tl.int16)``): an expression has only
+arguments), or if all that could differ is lost (``(row * 65536).to(tl.int16)``): an expression has only
 the wrapped result then, as one more number.
 """
 
@@ -67,7 +67,7 @@ class Unlimited:
 
 
 def unlimited_offset(analysis: Analysis, access: Access) -> Unlimited | None:
-    """None where no two numbers overflow on the way, or where the way is more than plain arithmetic."""
+    """None if no two numbers overflow on the way, or if the way is more than plain arithmetic."""
     pointer = access.pointer_operand
     if pointer is None or access.descriptor is not None or len(access.targets) != 1:
         return None
@@ -83,14 +83,14 @@ def unlimited_offset(analysis: Analysis, access: Access) -> Unlimited | None:
 
 
 def number_of(analysis: Analysis, access: Access, value: Value) -> Expr | None:
-    """What a scalar of the launch or of one program is, where it is plain arithmetic of known numbers."""
+    """What a scalar of the launch or of one program is, if it is plain arithmetic of known numbers."""
     found = _Reader(analysis, access).number(value, ())
     return None if found is None else found[0]
 
 
 @dataclass
 class _Reader:
-    """Each number as (with the wraps, without them); None where it is not plain arithmetic."""
+    """Each number as (with the wraps, without them); None if it is not plain arithmetic."""
 
     analysis: Analysis
     access: Access

@@ -2,7 +2,7 @@
 
 From an access's operands back through the TTIR, at one lane of its tile: an ``expand_dims`` drops an
 axis of the lane, a ``splat`` drops all, a ``trans`` permutes them. Only plain arithmetic is followed: a
-value that is not gets no expression, and whoever asks finds no name.
+value that is not gets no expression, and so no name.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ def written_as(analysis: Analysis, access: Access, expression: Expr) -> tuple[st
 
 
 def written(analysis: Analysis, value: Value) -> tuple[str, Location]:
-    """A value as the source writes it, with its variable's name where it has one."""
+    """A value as the source writes it, with its variable's name if it has one."""
     text = address_expression(value)
     name = variable_name(analysis, value)
     return (f"{name} = {text}" if name and name != text else text), value.location
 
 
 def scalar_name(analysis: Analysis, value: int) -> str | None:
-    """The one integer argument that has this value; None where there is none, or several."""
+    """The one integer argument that has this value; None if there is none, or several."""
     names = [
         argument.name
         for argument in analysis.launch.arguments

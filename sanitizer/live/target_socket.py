@@ -178,7 +178,7 @@ class _Process:
                 self._memory = -1
 
     def serve_one(self) -> bool:
-        """One launch, from its description to its end; False where there is no more to come."""
+        """One launch, from its description to its end; False if there is no more to come."""
         if not self._received and not self._receive():
             return False
         with self._lock:

@@ -48,7 +48,7 @@ def launch_of(
 def _per_parameter(function: Function, said: Sequence[messages.Argument]) -> list[Argument]:
     """One argument per TTIR parameter: the hook gives the values that became parameters, in their order.
 
-    A descriptor stays one where the target has descriptors; where it has none it became a pointer with shape
+    A descriptor stays one if the target has descriptors; if it has none it became a pointer with shape
     and strides (i64), the padding flag, by generation the rounding flag, and shape and strides once more.
     """
     found: list[Argument] = []

@@ -82,7 +82,7 @@ class Search:
         return Open(self.reason) if undecided else Refuted(self.how)
 
     def _branch(self, literals: list[Expr]) -> Found | Open | list[list[Expr]]:
-        """The branches that it splits into; [] where it is refuted."""
+        """The branches that it splits into; [] if it is refuted."""
         self.nodes_left -= len(nodes_of(literals))
         simplified = simplify(literals, self.known)
         if simplified is None:
@@ -141,7 +141,7 @@ class Search:
 
 
 def simplify(literals: list[Expr], known: Mapping[Expr, Interval]) -> tuple[list[Expr], FactStore] | None:
-    """The conjuncts rewritten by each other's facts, and those facts; None where they exclude each other."""
+    """The conjuncts rewritten by each other's facts, and those facts; None if they exclude each other."""
     facts = FactStore()
     for node, bounds in known.items():
         facts.narrow_sum(node, bounds) if node.kind == "sum" else facts.narrow(node, bounds)

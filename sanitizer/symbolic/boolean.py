@@ -63,7 +63,7 @@ def compare(kind: str, e: Expr, number: int) -> Expr:
     if known is not None:
         return boolean(known)
     if kind in ("eq", "ne") and (number == form.low or number == form.high):
-        # At the edge of the range an (in)equality is a bound, which says more to whoever collects facts.
+        # At the edge of the range an (in)equality is a bound, which is more of a fact.
         if kind == "ne":
             kind, number = ("ge", number + 1) if number == form.low else ("le", number - 1)
         elif number == form.low:
@@ -256,7 +256,7 @@ def _absorb(dual: str, parts: dict[Expr, None]) -> bool:
 
 
 def _merge_comparisons(kind: str, parts: dict[Expr, None]) -> bool:
-    """Leaves one lower and one upper bound per form; False where two of them exclude (exhaust) each other."""
+    """Leaves one lower and one upper bound per form; False if two of them exclude (exhaust) each other."""
     forms: dict[Expr, list[Expr]] = {}
     for part in parts:
         if part.kind in COMPARISONS:

@@ -16,7 +16,7 @@ def congruence(e: Expr) -> Congruence:
 
 
 def intersect(a: Congruence, b: Congruence) -> Congruence | None:
-    """The residue class of what is in both; None where nothing is."""
+    """The residue class of what is in both; None if nothing is."""
 
     (m, r), (n, s) = a, b
     if m == 0 or n == 0:

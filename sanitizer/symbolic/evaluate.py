@@ -1,7 +1,7 @@
 """Values of expressions at given points, many at a time.
 
 64-bit integers as long as no intermediate result can leave them; where one could, Python's integers in
-object arrays. A point at which the value is not known (an unknown, memory that is not to be had, a
+object arrays. A point at which the value is not known (an unknown, memory that is unavailable, a
 division by zero) is marked and not computed with: a mark reaches the result only where the result
 depends on it.
 """
@@ -44,7 +44,7 @@ class Unevaluable(Exception):
 
 @dataclass(frozen=True)
 class Evaluated:
-    """``known`` is None where all of ``value`` is known, else a mask that broadcasts to it."""
+    """``known`` is None if all of ``value`` is known, else a mask that broadcasts to it."""
 
     value: Array
     known: Array | None

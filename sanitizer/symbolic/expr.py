@@ -118,21 +118,21 @@ compute_by({
 
 
 def conjuncts(c: Expr) -> tuple[Expr, ...]:
-    """The parts of a conjunction; the condition itself where it is none; () for TRUE."""
+    """The parts of a conjunction; the condition itself if it is not one; () for TRUE."""
     if c is TRUE:
         return ()
     return c.args if c.kind == "and" else (c,)
 
 
 def disjuncts(c: Expr) -> tuple[Expr, ...]:
-    """The parts of a disjunction; the condition itself where it is none; () for FALSE."""
+    """The parts of a disjunction; the condition itself if it is not one; () for FALSE."""
     if c is FALSE:
         return ()
     return c.args if c.kind == "or" else (c,)
 
 
 def rebuild(e: Expr, args: tuple[Expr, ...]) -> Expr:
-    """The node with other arguments, simplified anew."""
+    """The node with other arguments, simplified again."""
     kind, payload = e.kind, e.payload
     if not args:
         return e
@@ -214,7 +214,7 @@ def transform(e: Expr, replace: Callable[[Expr], Expr | None], done: dict[Expr, 
 
 
 def substitute(e: Expr, replacements: Mapping[Variable, Expr]) -> Expr:
-    """The expression with variables replaced, simplified anew; also in offsets of reads and under unknowns.
+    """The expression with variables replaced, simplified again; also in offsets of reads and under unknowns.
 
     A replacement stays within the range of its variable: simplifications have relied on that.
     """

@@ -45,7 +45,7 @@ class FactStore:
         return (atom.low, atom.high) if known is None else known
 
     def narrow(self, form: Expr, bounds: Interval) -> bool:
-        """Takes note of bounds of a form or atom; True where that is news."""
+        """Takes note of bounds of a form or atom; True if that is news."""
         old = self.bounds.get(form)
         if old is None:
             old = (form.low, form.high)
@@ -60,7 +60,7 @@ class FactStore:
         return True
 
     def add(self, literals: Iterable[Expr]) -> bool:
-        """Takes note of conjuncts; True where one was news."""
+        """Takes note of conjuncts; True if one was news."""
         news = False
         literals = list(literals)
         for literal in literals:
@@ -186,7 +186,7 @@ class FactStore:
         return news
 
     def decompose(self) -> bool:
-        """Takes sums apart by their strides, as digits of a number; True where that is news.
+        """Takes sums apart by their strides, as digits of a number; True if that is news.
 
         ``low <= g·Q + rest <= high`` bounds the form Q where the coefficients of the leading terms share a
         factor g. With a rest that is smaller than g, Q is one number, and its digits come next.

@@ -96,7 +96,7 @@ class Intervals:
 
 
 def compute(node: Expr, args: list[Interval]) -> Interval | None:
-    """Bounds of an integer node from those of its arguments; None where they say nothing."""
+    """Bounds of an integer node from those of its arguments; None if they say nothing."""
     kind = node.kind
     if any(is_empty(a) for a in args):
         return None

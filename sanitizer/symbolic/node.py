@@ -135,7 +135,7 @@ class Expr:
 
     @property
     def reads(self) -> frozenset[Expr]:
-        """The reads in it, itself too where it is one."""
+        """The reads in it, itself too if it is one."""
         return self._reads | {self} if self.kind == "read" else self._reads
 
     @property

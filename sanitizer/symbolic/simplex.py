@@ -63,12 +63,12 @@ class Simplex:
         return other
 
     def around(self, index: int) -> tuple[int, int]:
-        """The value rounded down and up: twice the same where it is whole."""
+        """The value rounded down and up: twice the same if it is whole."""
         scaled, scale = self._scaled[index], self._scale[index]
         return scaled // scale, -(-scaled // scale)
 
     def narrow(self, index: int, bounds: Interval) -> bool:
-        """Narrows a variable's bounds; False where they become empty."""
+        """Narrows a variable's bounds; False if they become empty."""
         low, high = bounds
         old_low, old_high = self.low[index], self.high[index]
         if low is not None and (old_low is None or low > old_low):

@@ -1,7 +1,7 @@
 """Is there a point where all of some conditions hold? The cheap ways first.
 
 1. simplification, intervals, facts, linear systems (`affine`): flat in the ranges of variables;
-2. every point, where they are few, else some (`enumerate`);
+2. every point, if they are few, else some (`enumerate`);
 3. exact values of parts, over all programs or over what decides a read, then 1 again;
 4. z3; 5. every point, up to the limit.
 

@@ -192,7 +192,7 @@ def _is_dictionary(tokens: list[str], at: int) -> bool:
 
 
 def _types(stream: Stream, inputs: list[Type]) -> list[Type] | None:
-    """The types behind the colon; gives those behind the arrow, None where there is no arrow.
+    """The types behind the colon; gives those behind the arrow, None if there is no arrow.
 
     ``A, B``, ``A * B -> C``, ``(A, B) -> C``, ``A to B``; whatever else stands there is passed over.
     """

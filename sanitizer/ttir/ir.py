@@ -157,7 +157,7 @@ class Operation:
     order: int = 0  # position in the text, the same for every reading of it
 
     def segment(self, name: str) -> Value | None:
-        """An optional operand by name ("ptr", "mask", "other", "value"); None where it is absent."""
+        """An optional operand by name ("ptr", "mask", "other", "value"); None if it is absent."""
         position = self.attributes["operand_segments"].get(name)
         return None if position is None else self.operands[position]
 

@@ -118,7 +118,7 @@ def _dot(operation: Operation) -> None:
 
 
 def _dot_scaled(operation: Operation) -> None:
-    """Segments "a", "b", "c" and, where they are present, "a_scale" and "b_scale"."""
+    """Segments "a", "b", "c" and, if they are present, "a_scale" and "b_scale"."""
     if "operandSegmentSizes" in operation.attributes:
         _segments(operation, ("a", "b", "c", "a_scale", "b_scale"))
 

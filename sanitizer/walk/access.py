@@ -78,7 +78,7 @@ class Access:
     undefined: Expr
     # The same for the address and the mask.
     steered_by_undefined: Expr
-    # What is stored, where it is an integer or boolean expression; None: not known symbolically.
+    # What is stored, if it is an integer or boolean expression; None: not known symbolically.
     value: Expr | None
     atomic: str | None = None  # "add", "cas", "exch", "fadd", "and", …
     semantics: str | None = None  # "acquire", "release", "acq_rel", "relaxed"

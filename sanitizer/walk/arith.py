@@ -176,7 +176,7 @@ def literal(value: object, element: object) -> Expr:
 
 
 def _table(value: Dense, shape: tuple[int, ...], element: object) -> Expr:
-    """A constant with several elements; only its range is kept where it is long."""
+    """A constant with several elements; only its range is kept if it is long."""
     literals = [literal(one, element) for one in value.values]
     if all(one is literals[0] for one in literals):
         return literals[0]

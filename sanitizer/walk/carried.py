@@ -24,14 +24,14 @@ class Carried:
 
     name: str
     type: Type
-    reason: str  # why it is not known exactly, where it has no closed form
+    reason: str  # why it is not known exactly, if it has no closed form
     init: SymbolicValue
     placeholder: SymbolicValue
     closed: SymbolicValue | None = None  # over the loop's counter
     # An integer without a closed form: what every iteration keeps. None: the type's own range.
     low: int | None = None
     high: int | None = None
-    became_undefined: Expr = FALSE  # in one iteration, where there is no closed form
+    became_undefined: Expr = FALSE  # in one iteration, if there is no closed form
     unchanged: Expr = FALSE  # where every iteration adds 0
 
     @property

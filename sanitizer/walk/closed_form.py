@@ -1,7 +1,7 @@
 """Closed forms: from one symbolic walk of a loop's body to the value in iteration k.
 
 Where what the body yields is what it got plus something that does not change, the value in iteration k is
-``init + k * step``; where it does not depend on what was carried, it is the last iteration's.
+``init + k * step``; if it does not depend on what was carried, it is the last iteration's.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _markers(one: Carried) -> list[object]:
 def _closed_form(
     one: Carried, out: SymbolicValue, counter: Variable, unclosed: set[object], around: Collection[Variable]
 ) -> SymbolicValue | None:
-    """The value over ``counter``, or None where it depends on what is carried in another way."""
+    """The value over ``counter``, or None if it depends on what is carried in another way."""
     if type(out) is not type(one.init):
         return None
     before, after, init = expressions(one.placeholder), expressions(out), expressions(one.init)
@@ -95,7 +95,7 @@ def _closed_expression(
     if _contains(step, unclosed):
         return None
     if any(v.kind == "loop" and v not in around for v in step.variables):
-        # How often a while loop inside of this one ran: another number in each iteration, so no sum of k.
+        # How often a while loop inside this one ran: another number in each iteration, so no sum of k.
         return None
     k = var(counter)
     if counter not in step.variables:

@@ -84,13 +84,13 @@ def on_target(undefined: Expr) -> Expr:
 def combined(undefined: Expr, lane: Variable | None) -> Expr:
     """The mark of what was made of all lanes along an axis, of which the left-out ones added nothing.
 
-    Where all of them were left out, so is what became of them.
+    If all of them were left out, so is what became of them.
     """
     return _combined(undefined, all_left_out(undefined, lane)) if is_marked(undefined) else undefined
 
 
 def all_left_out(undefined: Expr, lane: Variable | None) -> Expr:
-    """Where all lanes along an axis were left out: the first and the last one stand for all."""
+    """The condition that all lanes along an axis were left out: the first and the last one are enough."""
     here = in_lane(undefined)
     if lane is None:
         return here

@@ -1,4 +1,4 @@
-"""A loop's body: what holds inside of it, and the walks that show what becomes of its carried values."""
+"""A loop's body: what holds inside it, and the walks that show what becomes of its carried values."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def close(
 
     def once() -> Sequence[SymbolicValue]:
         attempt = next(attempts)
-        # What a while loop inside of the body left there holds for one walk of it.
+        # What a while loop inside the body left there holds for one walk of it.
         walker.path, walker.counters = path, counters
         for index, one in enumerate(carried):
             one.placeholder = placeholder(walker, operation, index, one, attempt)

@@ -95,7 +95,7 @@ def loaded(
     if isinstance(element, PointerType):
         address = read(Buffer(storage, 64, True, 8), offset)
         return Pointers(shape, (Target(TRUE, None, address),), undefined)
-    # A float: equal places of memory that nobody writes hold equal values, whoever loads them.
+    # A float: equal places of memory that nobody writes hold equal values for every load.
     key = ("memory", storage, str(element))
     return Tile(shape, unknown("floating-point data from memory", key, (offset,)), undefined)
 
@@ -105,7 +105,7 @@ def _all_known(walker: Walker, where: Pointers) -> bool:
 
 
 def _one_place(walker: Walker, where: Pointers) -> tuple[int, Expr] | None:
-    """Storage and offset in it of memory that stays as it is; None where that isn't known."""
+    """Storage and offset in it of memory that stays as it is; None if that isn't known."""
     found: Expr | None = None
     storage: int | None = None
     for target in where.targets:

@@ -189,7 +189,7 @@ def _kept_simple(
     operands: list[Tile],
     mark_of: Callable[[Tile], Expr],
 ) -> Expr:
-    """Any of the operands' marks; one of which nothing is known, where they are or become too large."""
+    """Any of the operands' marks; one of which nothing is known, if they are or become too large."""
     marks: list[Expr] = []
     if all(left_out.is_small(operand.undefined) for operand in operands):
         marks = list(map(mark_of, operands))

@@ -94,7 +94,7 @@ class _WhileBody:
 
 
 def _last_iteration(walker: Walker, condition: Expr, counter: Variable) -> int | None:
-    """The last iteration's number if nothing wraps around on the way there; None where none is found.
+    """The last iteration's number if nothing wraps around on the way there; None if none is found.
 
     With ideal integers the condition fails in every iteration past the one found. The caller
     has to see that nothing wraps up to there: then the real condition fails where the ideal one does.

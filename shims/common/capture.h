@@ -91,7 +91,7 @@ void own(const char* name) noexcept;
 void choose(const char* name, uint64_t token, const char* annotation) noexcept;
 // The same for the next launched graph of this process that has a node of this kernel.
 void choose_in_graph(const char* name, uint64_t token, const char* annotation) noexcept;
-// Types of the chosen launch's parameters ("*fp32,i32,…") where its name does not tell them.
+// Types of the chosen launch's parameters ("*fp32,i32,…") if its name does not say them.
 void choose_types(uint64_t token, const char* types) noexcept;
 // Whether the one launch that was asked for is captured, by the hook's choice or without it.
 bool is_disarmed() noexcept;

@@ -93,12 +93,12 @@ class Device {
   // Whether its kernels may have used malloc; the gate is closed, and all is idle.
   virtual bool heap_in_use() { return false; }
   virtual std::string stream_text(void* stream) = 0;
-  // Of a launch in a range: `order` of its record, where that is known.
+  // Of a launch in a range: `order` of its record, if that is known.
   virtual void write_order(json::Writer& json, const Launch& launch, bool is_last) noexcept {
     (void)json, (void)launch, (void)is_last;
   }
   virtual std::vector<Allocation> globals(const Launch& launch, const std::vector<std::string>& names) = 0;
-  // Those of the launch's image, where it is loaded.
+  // Those of the launch's image, if it is loaded.
   virtual std::vector<Allocation> statics(const Launch& launch,
                                           const std::vector<StaticVariable>& variables) {
     (void)launch, (void)variables;
@@ -136,7 +136,7 @@ class Device {
   // From host memory of any kind; returns when it is there.
   virtual bool write(int device, uint64_t address, const uint8_t* bytes, size_t size) = 0;
 
-  // Our own kernels, where this device runs them; false sends the caller the way over the host. The
+  // Our own kernels, if this device runs them; false sends the caller the way over the host. The
   // first call loads them, which waits for the device: all is idle.
   virtual bool has_kernels(int device) = 0;
   // One fingerprint for each chunk of each range.

@@ -39,7 +39,7 @@ class HostSources {
   std::unique_ptr<std::atomic<uint64_t>[]> sources_;
 };
 
-// The interval of a sorted, disjoint table that holds `address`; its size where none does. An address
+// The interval of a sorted, disjoint table that holds `address`; its size if none does. An address
 // one past the end is in none.
 inline size_t find_interval(const std::vector<Interval>& table, uint64_t address) noexcept {
   size_t low = 0, high = table.size();

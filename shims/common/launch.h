@@ -59,7 +59,7 @@ enum class Interest : uint8_t {
 struct Kernel {
   void* handle = nullptr;  // CUfunction or CUkernel
   std::string name;        // as in the image, mangled
-  std::string demangled;   // equal to `name` where it is not mangled
+  std::string demangled;   // equal to `name` if it is not mangled
   Module* module = nullptr;
   std::vector<Parameter> layout;  // empty for none; `layout_known` tells it from unknown
   bool layout_known = false;
@@ -103,7 +103,7 @@ struct Launch {
   Stopped* stopped = nullptr;       // in the midst of which it is made
   GraphTurn turn;                   // of the graph that it is a node of
   const void* node = nullptr;       // the vendor's handle of that node
-  uint64_t branch = 0;              // its number in the graph, where that orders a range
+  uint64_t branch = 0;              // its number in the graph, if that orders a range
   std::string route;                // "cuLaunchKernel", "cuGraphLaunch node 3", … for messages and the record
 };
 

@@ -1,5 +1,5 @@
 // `kerncap trace --native`: what a launch finds in the memory that it reaches and what it leaves there, as
-// digests. Chunks are printed on the device where it runs our kernels.
+// digests. Chunks are hashed on the device if it runs our kernels.
 #include <algorithm>
 
 #include "common/clock.h"

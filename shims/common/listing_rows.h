@@ -48,7 +48,7 @@ class Rows {
   RowNumber count(const void* owner, const Launch& launch, ranges::Path range, const std::string& config);
   void add_time(RowNumber row, const Span& span);
   // Of kernels told by their looks, in the order of their launches: of rows that look alike each gets the
-  // times of its own launches. Only where a profiler tells; `keep_order` before the first.
+  // times of its own launches. Only if a profiler says them; `keep_order` before the first.
   void keep_order() { keeps_order_.store(true); }
   void add_time(const KernelLooks& looks, const Span& span);
   // Of a stream by a profiler's number.

@@ -15,7 +15,7 @@ namespace kerncap::ranges {
 using Path = uint32_t;  // the open ranges, outermost first; 0: none
 
 // This thread's, per domain (null: the default one). Both give the range's depth in its domain from 0, as
-// NVTX has it; `pop` -1 where none is open.
+// NVTX has it; `pop` -1 if none is open.
 int push(const void* domain, std::string_view name) noexcept;
 int pop(const void* domain) noexcept;
 // The process's: a number for `end`, never 0.

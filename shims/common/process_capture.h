@@ -75,7 +75,7 @@ class ProcessCapture {
   // A launch that may wait for another one was made at once, and the process was not seen idle since.
   std::atomic<bool> waiter_runs{false};
 
-  // The session, when something was launched; false where it can't be opened.
+  // The session, when something was launched; false if it can't be opened.
   bool open();
   // Asks about a kernel that is new, and says so (SEEN). Not under any lock of a driver's.
   void meet(Kernel& kernel);
@@ -102,7 +102,7 @@ class ProcessCapture {
   void at_exit();
   void stop();  // --stop: end the target as an operator would
 
-  // Asked once for each image, and where its kernels have parameters of their own, for each of them; the
+  // Asked once for each image, and if its kernels have parameters of their own, for each of them; the
   // image's file in code/; its program's, if it was compiled at run time.
   ImageFacts facts_of(const Kernel& kernel, const std::string& arch);
   // Whether a kernel loads in a loop what another device may change; asked once for each.
@@ -153,7 +153,7 @@ class ProcessCapture {
 const char* kind_of(const Image* image);
 void write_image(json::Writer& json, const Kernel& kernel);
 
-// Null where this process is not under capture.
+// Null if this process is not under capture.
 ProcessCapture* process_capture() noexcept;
 
 // What `wants` found out about the launch that `run` takes next on this thread.

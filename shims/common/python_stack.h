@@ -1,4 +1,4 @@
-// The Python stack of this thread, where its interpreter can write it by itself.
+// The Python stack of this thread, if its interpreter can write it by itself.
 #ifndef KERNCAP_COMMON_PYTHON_STACK_H
 #define KERNCAP_COMMON_PYTHON_STACK_H
 
@@ -16,7 +16,7 @@ struct PythonFrame {
 };
 using PythonStack = std::vector<PythonFrame>;  // innermost last
 
-// Empty where there is no Python, where this thread runs none, or where the interpreter does not export its
+// Empty if there is no Python, if this thread runs none, or if the interpreter does not export its
 // traceback writer (3.11 and 3.12 do; 3.9, 3.10, 3.13 and 3.14 mostly don't). Takes no GIL and no lock.
 PythonStack python_stack_here();
 

@@ -24,7 +24,7 @@ namespace kerncap {
 // What the command line answered about a kernel.
 struct Answer {
   bool match = false;
-  std::string reason{};               // "name", "no source"; "no answer" where none came
+  std::string reason{};               // "name", "no source"; "no answer" if none came
   bool starts = false, ends = false;  // a range of launches
 };
 

@@ -22,10 +22,10 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   const Conf& conf() const { return conf_; }
-  // False where the folder can't be made or written: then nothing can be captured.
+  // False if the folder can't be made or written: then nothing can be captured.
   bool open();
   bool is_open() const { return opened_.load(std::memory_order_acquire); }
-  // One append; false where it could not be written whole.
+  // One append; false if it could not be written whole.
   bool write(kerncap_record_kind kind, const json::Writer& payload);
   void failed(const std::string& kernel, const std::string& reason, int64_t launch = -1);
 

@@ -1,7 +1,7 @@
 // The bytes of reachable memory at one moment, kept where that is cheapest until it is known who wants them,
 // and what of it a launch changed.
 //
-// Chunk by chunk there is a fingerprint, made on the device where it runs our kernels: chunks of zeros
+// Chunk by chunk there is a fingerprint, made on the device if it runs our kernels: chunks of zeros
 // are never copied, and of the state after a launch only those that changed.
 #ifndef KERNCAP_COMMON_SNAPSHOT_H
 #define KERNCAP_COMMON_SNAPSHOT_H
@@ -49,7 +49,7 @@ class Snapshot {
   bool measure(std::string* why);
   // After measure(): at most so many bytes go to the file, zeros left out.
   uint64_t bytes_to_write() const;
-  // Leaves device regions in clones on their device where they fit; what is left needs the file.
+  // Leaves device regions in clones on their device if they fit; what is left needs the file.
   bool clone(std::string* why);
   bool is_cloned() const;   // every region
   bool has_clones() const;  // any

@@ -61,7 +61,7 @@ using SnapshotFilePtr = std::unique_ptr<SnapshotFile>;
 class Memfds {
  public:
   explicit Memfds(Session& session) : session_(session) {}
-  // An empty one that the command line keeps too; null where it keeps none or memory is short.
+  // An empty one that the command line keeps too; null if it keeps none or memory is short.
   // Asks the command line: the gate is open.
   SnapshotFilePtr take(uint64_t size);
   void give_back(SnapshotFilePtr file);

@@ -18,7 +18,7 @@ bool parse_u64(std::string_view text, uint64_t* value);
 
 // "void ns::add<float>(float*, int)" -> "ns::add<float>".
 std::string without_parameters(const std::string& demangled);
-// The same -> {"float*", "int"}; false where the name holds no parameter list.
+// The same -> {"float*", "int"}; false if the name holds no parameter list.
 bool parameter_types(const std::string& demangled, std::vector<std::string>* types);
 
 // The whole of a small file, empty if it can't be read.

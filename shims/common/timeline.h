@@ -40,7 +40,7 @@ ThingNumber meet(const Thing& thing);
 void add(ThingNumber thing, const Span& span, uint64_t bytes = 0) noexcept;
 // Whether as much has come together as one record should hold.
 bool is_due() noexcept;
-// The payload of a record of what is new; false where nothing is.
+// The payload of a record of what is new; false if nothing is.
 bool write(json::Writer& json);
 void reset_after_fork() noexcept;
 

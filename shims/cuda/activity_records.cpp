@@ -58,7 +58,7 @@ void add_time(Rows& rows, const uint8_t* record) {
   looks.name = name;
   looks.grid = read_dim(record, at::grid);
   looks.block = read_dim(record, at::block);
-  // A graph's kernels run on the streams that CUPTI likes: where a row is one of a graph, its stream is 0.
+  // A graph's kernels run on the streams that CUPTI likes: if a row is one of a graph, its stream is 0.
   looks.ran_on = uint64_t{read<uint32_t>(record, at::context)} << 32 | read<uint32_t>(record, at::stream);
   if (read<uint64_t>(record, at::graph_node) == 0) looks.stream = looks.ran_on;
   rows.add_time(looks, on_host(start, end));

@@ -45,7 +45,7 @@ uint64_t as_ns(float milliseconds) noexcept {
 // Events tell the time between two as a float of milliseconds: after this time, by half a microsecond.
 constexpr uint64_t origin_lasts_ns = 4 * second_ns, good_width_ns = 20000, longest_wait_ns = second_ns;
 
-// False where it does not pass soon: streams may share a queue with a kernel that waits for this thread.
+// False if it does not pass soon: streams may share a queue with a kernel that waits for this thread.
 bool passes(CUevent event) noexcept {
   uint64_t deadline = now_ns() + longest_wait_ns;
   CUresult status = CUDA_ERROR_NOT_READY;
@@ -72,7 +72,7 @@ bool make_origin(CUcontext context, Origin* origin) noexcept {
   return made;
 }
 
-// The thread's newest one of the context; without an event, for good, where one could not be made. Its events
+// The thread's newest one of the context; without an event, for good, if one could not be made. Its events
 // are never destroyed: marks may hold them.
 Origin origin_of(CUcontext context) noexcept {
   if (!timeline::is_on()) return {};
@@ -83,7 +83,7 @@ Origin origin_of(CUcontext context) noexcept {
   return newest;
 }
 
-// Null where all are under way: that launch is not timed.
+// Null if all are under way: that launch is not timed.
 Mark* take(CUcontext context) noexcept {
   for (size_t tries = 0; tries < most_tries; ++tries) {
     Mark& mark = marks[next_mark.fetch_add(1, std::memory_order_relaxed) % mark_count];

@@ -153,7 +153,7 @@ TextureObject describe_object(const LiveTexture& live) {
     object.sampler = bytes_of(sampler);
   else
     object.problem = "the driver does not say how it samples";
-  // An error where it was made without one.
+  // An error if it was made without one.
   if (d.cuTexObjectGetResourceViewDesc(&view, live.handle) == CUDA_SUCCESS &&
       (view.width != 0 || view.format != CU_RES_VIEW_FORMAT_NONE))
     object.view = bytes_of(view);

@@ -23,13 +23,13 @@ const Hook& hook_at(size_t index) noexcept;
 // hook_count() for a name that is not hooked.
 size_t find_hook(const char* name) noexcept;
 
-// What the wrappers call for this hook (another library's wrapper where one comes between us and the
-// driver); null where the driver lacks it or is not loaded.
+// What the wrappers call for this hook (another library's wrapper if one comes between us and the
+// driver); null if the driver lacks it or is not loaded.
 void* next_of(size_t hook) noexcept;
 // The driver's own symbol.
 void* own_symbol_of(size_t hook) noexcept;
 
-// The wrapper for a pointer that dlsym or an import table gave for `name`; `real` itself where it is
+// The wrapper for a pointer that dlsym or an import table gave for `name`; `real` itself if it is
 // none of the hooked functions.
 void* wrapper_for_symbol(const char* name, void* real) noexcept;
 // The same for an answer of cuGetProcAddress, whose name has no version in it: by the pointer, and

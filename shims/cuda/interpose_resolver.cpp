@@ -1,5 +1,5 @@
 // cuGetProcAddress in both its ABIs, and the runtime's cudaGetDriverEntryPoint: the driver answers first,
-// and what it answered is replaced where it is a hooked function.
+// and what it answered is replaced if it is a hooked function.
 #include "common/foreign.h"
 #include "common/glibc_floor.h"
 #include "cuda/driver.h"

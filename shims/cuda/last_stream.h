@@ -1,4 +1,4 @@
-// The stream of a call: its last argument, where it has one. For wrappers that hooks.def expands to.
+// The stream of a call: its last argument, if it has one. For wrappers that hooks.def expands to.
 #ifndef KERNCAP_CUDA_LAST_STREAM_H
 #define KERNCAP_CUDA_LAST_STREAM_H
 

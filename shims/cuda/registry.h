@@ -13,7 +13,7 @@
 namespace kerncap::cuda {
 
 // The kernel behind a handle that a launch was made with (CUfunction or CUkernel): lock-free where
-// it is known, asks the driver for name, module and layout where it is not. Null: the driver
+// it is known, asks the driver for name, module and layout if it is not. Null: the driver
 // doesn't know the handle either.
 Kernel* kernel_of(CUfunction function) noexcept;
 
@@ -36,7 +36,7 @@ std::vector<CUstream> streams_of(CUcontext context) noexcept;
 struct ContextEntry {
   CUcontext context;
   int device;
-  uint64_t serial;  // another one where a context of the same handle came after a reset
+  uint64_t serial;  // another one if a context of the same handle came after a reset
 };
 std::vector<ContextEntry> contexts() noexcept;
 // 0 for a context that is not known.
@@ -73,13 +73,13 @@ void note_current_context() noexcept;
 // Before it is destroyed: its modules, its memory and its streams go with it.
 void forget_context(CUcontext context) noexcept;
 void forget_device(int device) noexcept;
-// The ordinal of a context's device; -1 where it is not known.
+// The ordinal of a context's device; -1 if it is not known.
 int device_of(CUcontext context) noexcept;
 int current_device() noexcept;
 // A stream's context; the current one for the default streams.
 CUcontext context_of(CUstream stream, bool per_thread) noexcept;
 
-// A stream's capture: `begin` before the driver is asked (and `end` again where it refuses), so that
+// A stream's capture: `begin` before the driver is asked (and `end` again if it refuses), so that
 // is_capturing() is never false while one goes on. `end` asks the driver whether it is over.
 void begin_stream_capture(CUstream stream, bool per_thread) noexcept;
 void abandon_stream_capture(CUstream stream, bool per_thread) noexcept;

@@ -28,7 +28,7 @@ int ordinal_of(Agent agent) noexcept;
 // Of the GPU that owns a pool; -1: the host's.
 int ordinal_of_pool(Pool pool) noexcept;
 std::string agent_text(Agent agent, int which);
-// "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"; "" where it can't be asked.
+// "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"; "" if it can't be asked.
 std::string isa_name(Agent agent);
 
 void forget_agents() noexcept;

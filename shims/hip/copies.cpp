@@ -73,7 +73,7 @@ Place* find(uint64_t handle) noexcept {
   return nullptr;
 }
 
-// Where all are under way still, one of them is watched no longer: there are eight for one bucket.
+// If all are still under way, one of them is watched no longer: there are eight for one bucket.
 Place& free_place(const Hsa& real, uint64_t handle) noexcept {
   size_t first = first_place(handle);
   for (size_t i = 0, at = first; i < probes; ++i, at = (at + 1) % places)

@@ -33,7 +33,7 @@ struct ThreadState {
 };
 thread_local ThreadState here;
 
-// "ROCr 1.15.0": the build's version where it is told (some wrap it in quotes), else the interface's.
+// "ROCr 1.15.0": the build's version if it is known (some wrap it in quotes), else the interface's.
 std::string runtime_text(const Hsa& real) {
   uint16_t major = 0, minor = 0;
   const char* build = nullptr;

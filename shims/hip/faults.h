@@ -10,7 +10,7 @@ namespace kerncap::hip {
 
 // The first error that came; 0: none.
 int sticky_error() noexcept;
-// What it is, with the address where it is known; of any other status the runtime's text.
+// What it is, with the address if it is known; of any other status the runtime's text.
 std::string status_text(int status);
 
 // Asks to be told of memory faults, once in a runtime's life. Whatever the target asked for stays: the

@@ -85,7 +85,7 @@ struct Search {
   std::string file;
 };
 
-// The program's own file; /proc/self/exe is the loader where that was started to load it.
+// The program's own file; /proc/self/exe is the loader if that was started to load it.
 std::string program_path(const uint8_t* data) {
   std::string mapped = mapped_file_of(data);
   if (!mapped.empty()) return mapped;

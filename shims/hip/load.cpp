@@ -1,5 +1,5 @@
 // How the HSA runtime lets this library in: it is named in HSA_TOOLS_LIB, or preloaded, and found there by
-// the symbol HSA_AMD_TOOL_PRIORITY. Where both hold, the runtime calls OnLoad once or twice.
+// the symbol HSA_AMD_TOOL_PRIORITY. If both hold, the runtime calls OnLoad once or twice.
 //
 // A runtime that is built with rocprofiler-register (AMD's own, torch's) first passes its tables to that
 // library, and if a tool is registered there, it looks for no other. Preloaded, our definition of the

@@ -7,7 +7,7 @@
 // - The lock of one queue is no other queue's. A doorbell rung inside a callback is put off to the
 //   runtime's event thread; this shim rings none there.
 // - When the callback is entered, all that was written before is in the hardware's queue. The writer puts a
-//   batch there whole, or, where there is no room, none of it, to be written once the callback has
+//   batch there whole, or, if there is no room, none of it, to be written once the callback has
 //   returned. A second batch of the same callback could then overtake the first: so nothing is written in
 //   several batches unless there surely is room (Queue::has_room).
 // - What a callback does not write is dropped; what it writes need not have come from the target.
@@ -92,7 +92,7 @@ class Queue {
   uint64_t read_ = 0;  // by the hardware, at least
 };
 
-// Creates an intercept queue, or a plain one where that can't be had (see plain_queues).
+// Creates an intercept queue, or a plain one if that fails (see plain_queues).
 using CreateQueue = Status (*)(Agent, uint32_t, uint32_t, QueueError, void*, uint32_t, uint32_t, HsaQueue**);
 // Whether the tool before us makes queues of its own, which are then shared with it.
 void share_queues(bool shared) noexcept;

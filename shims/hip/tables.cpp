@@ -44,7 +44,7 @@ const Slot hooked[] = {
 Hsa kept;
 std::atomic<const Hsa*> published{nullptr};
 
-// Where a function lies in these tables; null where they end before it.
+// Where a function lies in these tables; null if they end before it.
 Function* place(const ApiTable& tables, const Slot& slot) {
   Table* table = slot.is_core ? tables.core : tables.amd_ext;
   int number = table->version.major == 1 ? slot.in_1 : slot.in_2;

@@ -25,7 +25,7 @@ struct Hsa {
 // Null while no runtime has let us in, and after it has shut down.
 const Hsa* hsa() noexcept;
 using QueueMaker = decltype(Hsa::hsa_queue_create);
-// What makes queues by these tables; null where they are unknown.
+// What makes queues by these tables; null if they are unknown.
 QueueMaker queue_maker(const ApiTable* tables) noexcept;
 // What a wrapper passes its call on to, whoever still calls it.
 const Hsa& real() noexcept;

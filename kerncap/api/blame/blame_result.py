@@ -30,7 +30,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Guilty:
-    """``stage`` is the first whose output differs, or which fails; ``passes``: inside of it, if that is
+    """``stage`` is the first whose output differs, or which fails; ``passes``: inside it, if that is
     known. ``given`` and ``made`` are the input and the output of the step, as text, with the file names that
     they have in a bug report."""
 

@@ -136,7 +136,7 @@ def _compare(
     for word, listed in (("views", shown_views), ("regions", shown_regions)):
         if len(listed) > MOST_LISTED:
             notes.append(f"{len(listed) - MOST_LISTED:,} {word} more differ than are listed")
-    # What is equal is told by name as long as there is room.
+    # What is equal is named as long as there is room.
     kept_views = [one for one in views if not one.same or len(views) <= MOST_LISTED]
     kept_regions = [one for one in regions if not one.same or len(regions) <= MOST_LISTED]
     return ReproducerDiff(

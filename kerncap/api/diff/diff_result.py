@@ -164,7 +164,7 @@ class SideInfo:
 
 @dataclass(frozen=True)
 class ReproducerDiff:
-    """Everything that two reproducers differ in. ``environment`` is told and decides nothing."""
+    """Everything that two reproducers differ in. ``environment`` is shown and decides nothing."""
 
     a: SideInfo
     b: SideInfo

@@ -1,7 +1,7 @@
 """Two results: documents that the same command printed with ``--json``, compared by what they mean.
 
 Rows of a list are recognised by what names them (a kernel, a stage, a configuration), not by their place. Of
-times the ratio is told; they never are equal, so that alone they make no difference unless a limit is given.
+times the ratio is shown; they are never equal, so they count as different only if a limit is given.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from kerncap.replay.worker.native.dtypes import Number
 
 MAP_ROWS, MAP_COLUMNS = 16, 64
 _MOST_POWER = 1100  # of two: the range of a float64
-_MOST_MEASURED = 1 << 24  # elements that differ, of which errors are told
+_MOST_MEASURED = 1 << 24  # elements that differ, of which errors are measured
 _MOST_MARKED = 1 << 22  # indices of an axis that are counted one by one
 
 

@@ -1,6 +1,6 @@
 """`doctor -- CMD`: a program is run, nothing captured, and of each of its processes told what could be seen.
 
-What the shims and the hook said of themselves is held against what the processes had loaded: where a GPU's
+What the shims and the hook said of themselves is compared with what the processes had loaded: where a GPU's
 library is there and the shim is not, launches were missed, and there is a reason for it.
 """
 

@@ -71,7 +71,7 @@ def _module(reproducer: Reproducer, source: Source, copy: WorkingCopy) -> tuple[
 def _stored_as(
     file: str, stored: Mapping[str, str], origins: list[SourceOrigin], module: list[str]
 ) -> str | None:
-    """The text of an application's file; files of one name are told apart by the functions in them."""
+    """The text of an application's file; files of one name are distinguished by the functions in them."""
     base = re.sub(r"[^A-Za-z0-9_.-]", "_", file.rpartition("/")[2]).lstrip(".")[-100:]
     found = [
         text

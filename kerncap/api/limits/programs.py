@@ -1,6 +1,6 @@
 """Which programs of a launch touch the same bytes: one of each sort stands for all of them.
 
-A program is told from another by its scalars alone (its id, and what is made of it): all tiles are made of
+Programs differ only in their scalars (its id, and what is made of it): all tiles are made of
 those. So the scalars that enter the tiles on which an access depends are evaluated for all programs, which
 costs little, and programs that agree in every one of them make the same accesses. Of a matrix product with
 64 x 64 programs this leaves 64 programs for the loads of each factor.

@@ -32,7 +32,7 @@ _TF32 = 2.0**-11
 # (2019). What always holds: Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2.
 _LAMBDA = 4.0
 _ROUNDINGS = 8.0  # of the output's type, for the operations around a sum: exp, division, multiplications
-_NOT_WORSE = 2.0  # than the captured kernel: whoever is as exact as that is exact enough
+_NOT_WORSE = 2.0  # than the captured kernel: a candidate as exact as that is exact enough
 _UNLIKE = 0.05  # of the largest value: the wider source does another thing
 
 

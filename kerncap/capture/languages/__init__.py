@@ -2,7 +2,7 @@
 
 A new one is a file here and a line in `_BUILT_IN`, or a class that another package names as an entry point
 of the group `kerncap.languages`. Only `load_installed` imports those, and only `capture` and `list` call it:
-whoever opens a stranger's reproducer asks no language for anything.
+opening a stranger's reproducer asks no language for anything.
 """
 
 from __future__ import annotations

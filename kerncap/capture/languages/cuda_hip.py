@@ -196,7 +196,7 @@ def _mains(
     databases: tuple[compile_commands.Database, ...],
     place: Place,
 ) -> Iterator[str]:
-    """Units that may be the one, the likeliest first; whoever asks checks that it includes the file.
+    """Units that may be the one, the likeliest first; the caller checks that it includes the file.
 
     A line table names a unit only if that has code of its own, so a header's unit may have to be searched.
     """

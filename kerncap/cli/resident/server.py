@@ -93,7 +93,7 @@ def _carried_out(words: list[str], folder: str, pool: Pool, send: Callable[[dict
 
 
 class _Watched:
-    """While a command is carried out: that whoever asked is still there. If not, this process ends.
+    """While a command is carried out: that the client is still there. If not, this process ends.
 
     With it ends all that it has started, as a command's own end would have it; the next one starts another.
     """
@@ -123,7 +123,7 @@ class _Watched:
 
 
 class _Stream(io.TextIOBase):
-    """What is printed goes to whoever asked, who prints it."""
+    """What is printed goes to the client, which prints it."""
 
     encoding = "utf-8"
     errors = "backslashreplace"

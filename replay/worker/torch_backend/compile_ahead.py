@@ -113,7 +113,7 @@ def _bind(held: int, pid: int) -> None:
     As `Tie` in kerncap/child.py, which ends this process's own group alone.
     """
     with contextlib.suppress(OSError):  # it may be gone already
-        os.setpgid(pid, pid)  # the child does so too: whoever comes first
+        os.setpgid(pid, pid)  # the child does so too, whichever comes first
     with contextlib.suppress(OSError):
         fcntl.fcntl(held, fcntl.F_SETOWN, -pid)
         fcntl.fcntl(held, fcntl.F_SETSIG, signal.SIGKILL)

@@ -174,7 +174,7 @@ def _line(error: BaseException) -> int | None:
 def _read_all(fd: int, load_s: float, launch_s: float) -> tuple[bytes, bool, bool, int]:
     """What the child says; whether its module was loaded, whether all came in time, how long the launch took.
 
-    A line ends the load and one the outcome: whoever else holds the pipe open is not waited for. The time is
+    A line ends the load and one the outcome: other holders of the pipe are not waited for. The time is
     this process's: the child's clock is in the hands of the module.
     """
     data, loaded, began = b"", False, time.perf_counter_ns()

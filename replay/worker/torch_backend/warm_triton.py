@@ -10,11 +10,11 @@ import importlib
 import threading
 
 KEY_PLACES = ("triton.runtime.cache", "triton.compiler.compiler")  # of Triton 3.5 and later, and before
-_ONE = threading.Lock()  # whoever comes while it is done has it done
+_ONE = threading.Lock()  # a thread that comes meanwhile waits for it
 
 
 def warm() -> None:
-    """Do it now. Where a Triton has it elsewhere, whoever compiles first pays, as without this."""
+    """Do it now. If a Triton has it elsewhere, the first compilation pays, as without this."""
     with _ONE:
         with contextlib.suppress(Exception):  # imported when the first argument is looked at
             importlib.import_module("triton.experimental.gluon")

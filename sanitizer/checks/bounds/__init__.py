@@ -133,7 +133,7 @@ class _Question:
         self.settled.findings.append(self._finding(violation, point, only_by_overflow))
 
     def _without_overflow(self) -> Expr:
-        """Where neither the address nor the mask is what a wrap made of it."""
+        """The condition that neither the address nor the mask is what a wrap made of it."""
         offset, mask = self.target.offset_bytes, self.access.mask
         ideal, _ = overflow.exact_offset(self.analysis, self.access, self.target)
         exact = TRUE if ideal is offset else eq(offset, ideal)

@@ -29,7 +29,7 @@ class Extent:
 
     low: int
     high: int
-    name: str  # of the argument (of the storage, where there is no argument)
+    name: str  # of the argument (of the storage, if there is no argument)
     what: str  # "scores_ptr (float32[1000], 4,000 bytes)"
     when: Expr = TRUE
     view: Footprint | None = None  # only the view's own bytes inside [low, high)
@@ -142,7 +142,7 @@ def _base_of(address: Expr) -> Expr | None:
     """The pointer in a sum of a pointer and an offset.
 
     A 64-bit value from memory that counts once; or the constant, where an integer argument became a
-    pointer. None where neither is there.
+    pointer. None if neither is there.
     """
     form = linear(address)
     if form is None:

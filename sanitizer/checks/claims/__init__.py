@@ -1,7 +1,7 @@
 """Accesses that go where an atomic addition sends them: a slot of a queue, a share of an output.
 
 Whatever the order of the programs, each addition of v to a word claims v numbers from the one that it gives
-back on, and no two claims overlap. That holds where nothing but additions changes the word, and neither how
+back on, and no two claims overlap. That holds if nothing but additions changes the word, and neither how
 many there are nor what they add depends on what any of them gave back.
 """
 
@@ -85,7 +85,7 @@ class _Finder:
         return self._fixed[value]
 
     def _line(self, value: Value) -> _Line | None:
-        """None where it is no line, or one of what several atomics gave back."""
+        """None if it is no line, or one of what several atomics gave back."""
         if self._is_fixed(value):
             return _FIXED
         owner = value.owner

@@ -61,7 +61,7 @@ class Counters:
         self._seen.append((addresses_of(self._launch, event)[event.mask], old, new))
 
     def words(self) -> Words | None:
-        """None where that is not known, or where a word may wrap around or shrink."""
+        """None if that is not known, or if a word may wrap around or shrink."""
         if not self._known or not self._seen or len(self._widths) != 1:
             return None
         (width,) = self._widths
@@ -80,7 +80,7 @@ class Counters:
 
 
 class Given(Results):
-    """Whoever adds is given 0, the number of its word, or what the first or the last to come is given."""
+    """An addition gives back 0, the number of its word, or what the first or the last one gets."""
 
     def __init__(self, mode: Mode, words: Words, adders: Collection[Operation]) -> None:
         self._mode = mode

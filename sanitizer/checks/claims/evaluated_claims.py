@@ -2,7 +2,7 @@
 
 What an access's atomic gives back is a number between what it gives to whoever comes first and to whoever
 comes last; an address that is a line in it is in bounds if both ends are. Two accesses never meet if each
-stays inside of its claim. Which word counted for it, and what it claimed, is seen from where the access goes
+stays inside its claim. Which word counted for it, and what it claimed, is seen from where the access goes
 when the atomics give back 0, the number of their word, and the ends.
 """
 

@@ -1,7 +1,7 @@
 """Which program came first: an evaluation sees one order of the atomics, where the launch may take any.
 
 What an atomic gave back decides where a later access goes in a queue, a ticket, a compaction. That one order
-keeps it inside of its memory is no proof. Where no two programs meet at an atomic, there is only one order;
+keeps it inside its memory is no proof. If no two programs meet at an atomic, there is only one order;
 where accesses follow what they claimed (`evaluated_claims`), all orders are known from one.
 """
 
@@ -52,13 +52,13 @@ class OrderWatcher:
         return self._claims is not None and self._claims.hold(operation, check, evaluate)
 
     def doubt_of_race(self, operation: Operation) -> str | None:
-        """Why another order may let the operation meet one of the others; None where none can."""
+        """Why another order may let the operation meet one of the others; None if none can."""
         own = self._flow.roots(pointer_operand(operation))
         others = (one for one in self._deciding if alias(own, self._flow.roots(pointer_operand(one))))
         return next((doubt for one in others if (doubt := self.doubt(one)) is not None), None)
 
     def doubt(self, operation: Operation) -> str | None:
-        """Why an order that was not evaluated may take the operation elsewhere; None where none can.
+        """Why an order that was not evaluated may take the operation elsewhere; None if none can.
 
         To be asked when the evaluation has ended.
         """

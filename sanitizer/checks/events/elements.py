@@ -26,11 +26,11 @@ class Witness:
     iterations: tuple[tuple[str, int], ...]  # source name and value, outermost first
     trips: tuple[int, ...]
     argument: int | None
-    offset_bytes: int  # from the argument; absolute where there is none
+    offset_bytes: int  # from the argument; absolute if there is none
 
 
 def first_witness(event: AccessEvent, bad: Bools) -> Witness | None:
-    """The first element that is bad, by program and then by lane; None where none is."""
+    """The first element that is bad, by program and then by lane; None if none is."""
     flat = int(np.argmax(bad))
     if bad.size == 0 or not bad.reshape(-1)[flat]:
         return None

@@ -90,7 +90,7 @@ class ShadowMemory:
         return self._shadows[storage]
 
     def _make(self, storage: int) -> _Shadow | None:
-        """None where every byte was written, and where there is no memory for a shadow."""
+        """None if every byte was written, and if there is no memory for a shadow."""
         runs = unwritten(self._launch, storage)
         low, high = (0, self._launch.storages[storage].size_bytes) if runs is None else runs.span
         if low == high:

@@ -3,7 +3,7 @@
 Every pair of accesses with a write in it is one question with two copies of all variables. It is answered by
 the first of these that can: memory that is not shared; disjoint tiles by mixed radix (`relation`),
 independent of grid and trip counts; order made by atomics (`ordering`); tile coordinates looked up
-over the grid (`grid_lookup`); every point, where they are few, or a sample of them in search of a
+over the grid (`grid_lookup`); every point, if they are few, or a sample of them in search of a
 conflict (`points`); the solver.
 """
 

@@ -17,7 +17,7 @@ from kerncap.sanitizer.ttir.ir import Block, Function, Operation, Region, Value,
 
 
 def same_value(analysis: Analysis, relation: Relation, left: Side, right: Side) -> bool | None:
-    """True where equal for sure; None where it is not known. Both sides are stores that overlap."""
+    """True if equal for sure; None if it is not known. Both sides are stores that overlap."""
     if left.width != right.width or relation.difference(left.address, right.address) != 0:
         return _same_constant(left, right)
     if _equal(relation, left, right):

@@ -118,7 +118,7 @@ def _is_one_number(operation: Operation) -> bool:
 
 
 def _is_plain(analysis: Analysis, ranges: Ranges, side: Side) -> bool:
-    """Whether two lanes of one program and iteration never meet, or store the same where they do."""
+    """Whether two lanes of one program and iteration never meet, or store the same if they do."""
     relation = Relation(side.condition, side.condition, ranges)
     here = [*program_axes(analysis), *(loop.counter for loop in side.access.loops)]
     relation.related.update({(var(one), var(one)): 0 for one in here})

@@ -245,7 +245,7 @@ def _two_stores(pair: _Pair) -> bool:
 
 
 def _known_values(pair: _Pair) -> list[Expr]:
-    """What the two stores store, where it can be evaluated."""
+    """What the two stores store, if it can be evaluated."""
     if not _two_stores(pair):
         return []
     values = [pair.left.access.value, pair.right.access.value]

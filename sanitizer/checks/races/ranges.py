@@ -68,7 +68,7 @@ class Ranges:
         return land(*parts)
 
     def _extremes(self, one: Expr, condition: Expr) -> tuple[int, int] | None:
-        """Of the values that are read and that the condition lets through; None where they are not known."""
+        """Of the values that are read and that the condition lets through; None if they are not known."""
         memory = self.solver.memory
         if memory is None:
             return None

@@ -55,7 +55,7 @@ class Relation:
         return self.difference(left, right) == 0
 
     def difference(self, left: Expr, right: Expr) -> int | None:
-        """Left copy minus right copy where that is one number (booleans: 0 where equal); None: not known."""
+        """Left copy minus right copy where that is one number (booleans: 0 if equal); None: not known."""
         return self._difference(left, right, {})
 
     def _difference(self, left: Expr, right: Expr, known: Differences) -> int | None:
@@ -229,7 +229,7 @@ class Relation:
         return Equation(left, right, constant, equation.below, equation.above)
 
     def _without_fixed(self, equation: Equation) -> Equation | None:
-        """Without the atoms that their condition leaves one value; None where there are none."""
+        """Without the atoms that their condition leaves one value; None if there are none."""
         kept: list[Terms] = [{}, {}]
         constant = equation.constant
         for is_left, terms in ((True, equation.left), (False, equation.right)):
@@ -244,7 +244,7 @@ class Relation:
         return Equation(kept[0], kept[1], constant, equation.below, equation.above)
 
     def _split(self, equation: Equation) -> list[Equation] | None:
-        """The equations of a higher and a lower digit; None where no radix separates them."""
+        """The equations of a higher and a lower digit; None if no radix separates them."""
         left, right = equation.left, equation.right
         if not left and not right:
             self.impossible |= not -equation.below < equation.constant < equation.above

@@ -5,7 +5,7 @@ shim asks before a capture, with its gate open, and goes on without an answer pa
 
 It asks a thread of ours that waits in a C function of the shim's. It does not call into Python
 itself: a callback takes the GIL on the launching thread, no deadline can be put on that, and
-whoever holds the GIL may be waiting for this very launch. With a thread of its own the worst is a
+a thread that holds the GIL may be waiting for this very launch. With a thread of its own the worst is a
 deadline that passes, where the launching thread keeps the GIL (torch's static launcher of Triton
 kernels does). For launches that the hook chooses that case is met by giving the blocks beforehand.
 """

@@ -25,7 +25,7 @@ uint32_t number(const rig_launch* launch, size_t index) {
   return rig_parameter<uint32_t>(launch, index);
 }
 
-// Which edition of a kernel an image holds: its variable rig_variant. 0 where it has none.
+// Which edition of a kernel an image holds: its variable rig_variant. 0 if it has none.
 uint32_t variant(const rig_launch* launch) {
   auto* value = static_cast<uint32_t*>(rig_global(launch, "rig_variant", nullptr));
   return value ? *value : 0;

@@ -149,7 +149,7 @@ EXPORT int routes_measure(const void* image, const void** start, size_t* size) {
   return kind;
 }
 
-// Offsets and sizes, two for each parameter; -1 where the image has no list for this kernel.
+// Offsets and sizes, two for each parameter; -1 if the image has no list for this kernel.
 EXPORT int routes_layout(const void* image, size_t size, const char* kernel, unsigned* values) {
   kerncap::Image bare;
   bare.kind = kerncap::Image::Kind::elf;

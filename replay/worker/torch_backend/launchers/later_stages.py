@@ -122,7 +122,7 @@ def _in_child(
 
 def _child(path: Path, captured: dict[str, Any], arch: int, folder: Path, log: Path, write_fd: int) -> None:
     try:
-        faulthandler.disable()  # what ends here is told by its own words
+        faulthandler.disable()  # what ends here has its own words
         out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(out, 1)
         os.dup2(out, 2)  # MLIR, LLVM and ptxas say there what is wrong and where

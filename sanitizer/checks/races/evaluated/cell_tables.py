@@ -179,7 +179,7 @@ def conflicts(left: Cells, right: Cells) -> Conflict:
     both = (a != 0) & (b != 0)
     differ = both & (a != b)
     found = [np.flatnonzero(differ)]
-    # Where both begin with one program, the second of either side is another one.
+    # If both begin with one program, the second of either side is another one.
     left_second = right_second = np.zeros(0, dtype=np.int64)
     if left.second is not None:
         left_second = np.flatnonzero(both & ~differ & (left.second.program[low:high] != 0))

@@ -32,7 +32,7 @@ class ProgramWords:
                     arrived[program] = address if arrived.get(program, address) == address else int(MIXED)
 
     def tags(self, event: AccessEvent, programs: Ints, addresses: Ints) -> dict[int, Ints]:
-        """For operations inside of a construct: the word that each program entered it by."""
+        """For operations inside a construct: the word that each program entered it by."""
         found: dict[int, Ints] = {}
         for number, construct in enumerate(self._constructs):
             if event.operation is construct.arrive:

@@ -44,7 +44,7 @@ class Lock:
     contents: bool
 
     def order(self, left: Access, right: Access, found: PairOrder) -> None:
-        """Both under this lock: ordered where it is the same word. One of them alone: a defect."""
+        """Both under this lock: ordered if it is the same word. One of them alone: a defect."""
         holds = [self._holds(access.operation) for access in (left, right)]
         if all(h is True for h in holds):
             if self.defects or self.unclear:

@@ -19,7 +19,7 @@ class ProgramOrder:
         return walk(self.function.body) if self.function.body is not None else iter(())
 
     def dominates(self, first: Operation, second: Operation) -> bool:
-        """Whoever comes to ``second`` has been through ``first``."""
+        """A program that comes to ``second`` has been through ``first``."""
         block = first.parent
         lifted = _lift(second, block)
         if block is None or lifted is None or lifted is first:
@@ -29,7 +29,7 @@ class ProgramOrder:
         return not self._avoidable(block, lifted.parent, backwards=False)
 
     def postdominates(self, last: Operation, first: Operation) -> bool:
-        """Whoever is at ``first`` comes through ``last`` afterwards."""
+        """A program at ``first`` comes through ``last`` afterwards."""
         block = last.parent
         lifted = _lift(first, block)
         if block is None or lifted is None or lifted is last:

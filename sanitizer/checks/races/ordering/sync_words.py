@@ -66,7 +66,7 @@ class Words:
         return low, None if high is None else high + side.width - 1
 
     def points(self, side: Side, *more: Expr, condition: Expr | None = None) -> Points | None:
-        """All executions of a scalar access; None where they are too many or rest on something unknown."""
+        """All executions of a scalar access; None if they are too many or rest on something unknown."""
         if condition is not None:
             side = replace(side, condition=condition)
         axes = program_axes(self.analysis)

@@ -1,4 +1,4 @@
-"""Where Triton launches: `JITFunction.run` and the autotuner's, handed to whoever watches."""
+"""Where Triton launches: `JITFunction.run` and the autotuner's, handed to a watcher."""
 
 from __future__ import annotations
 

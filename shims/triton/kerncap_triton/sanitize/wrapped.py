@@ -1,4 +1,4 @@
-"""Functions of torch with something around them, which whoever looks them up still takes for torch's."""
+"""Functions of torch with something around them, which still look like torch's own."""
 
 from __future__ import annotations
 
