@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from kerncap.replay.repeated_runs import dirtied
 from kerncap.replay.statistics import median, ratio
 from kerncap.replay.verdict import judge
 from tests.integration.conftest import CommandLine
+from tests.processes import descendants
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(500)]
 
@@ -165,12 +167,15 @@ def test_a_day_of_saves_leaks_nothing_and_each_is_fast(
 
 
 def used_mib() -> int:
-    """Device memory in use, of all processes."""
+    """Device memory that the processes of this test use; other tests have the device too."""
     done = subprocess.run(
-        ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", "0"],
+        ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    return int(done.stdout.split()[0])
+    used = {int(pid): int(mib) for pid, mib in (line.split(",") for line in done.stdout.splitlines())}
+    found = [used[pid] for pid in {os.getpid(), *descendants(os.getpid())} & used.keys()]
+    assert found, done.stdout
+    return sum(found)
 
 
 def compared(path: Path, *which: str) -> CompareResult:

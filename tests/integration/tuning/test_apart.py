@@ -16,17 +16,11 @@ from kerncap.errors import ReplayError
 from kerncap.format import Reproducer
 from kerncap.replay.tuning.apart import BenchApart
 from kerncap.replay.tuning.trial_launch import BenchOptions
+from tests.processes import descendants
 from tests.unit.replay.build import add
 
 OPTIONS = BenchOptions(engine="interpreter")
 HANG_S = 200.0
-
-
-def descendants(pid: int) -> list[int]:
-    """Source: proc(5), /proc/PID/task/TID/children."""
-    lists = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    children = [int(child) for some in lists for child in some]
-    return [each for child in children for each in (child, *descendants(child))]
 
 
 def runs(pid: int) -> bool:

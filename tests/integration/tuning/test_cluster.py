@@ -17,6 +17,7 @@ from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.executor import Executor
 from kerncap.replay.worker.common import bitmap
 from tests.parameters import first_of
+from tests.processes import children
 from tests.unit.replay.build import add
 
 # Under the interpreter a program costs about the same, whatever its block: fewer programs, less time.
@@ -43,10 +44,9 @@ def reproducer(tmp_path: Path) -> Path:
 
 def bench_of(worker: int) -> int:
     """The process in which a worker's trials run."""
-    for path in Path(f"/proc/{worker}/task").glob("*/children"):
-        for child in map(int, path.read_text().split()):
-            if b"kerncap.replay.tuning.apart" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return child
+    for child in children(worker):
+        if b"kerncap.replay.tuning.apart" in Path(f"/proc/{child}/cmdline").read_bytes():
+            return child
     raise AssertionError(f"process {worker} has none")
 
 

@@ -17,6 +17,7 @@ import pytest
 from kerncap.cli.resident import client, judge_socket, server
 from kerncap.cli.resident.judge_socket import Folder, own_name
 from kerncap.errors import UsageError
+from tests.processes import descendants
 from tests.unit.replay import native, rig
 
 START = Path(judge_socket.kerncap.__file__).with_name("start.py")
@@ -65,28 +66,15 @@ def judge() -> int:
     raise AssertionError("it is not there")
 
 
-def descendants(pid: int) -> set[int]:
-    found = {pid}
-    for _ in range(3):
-        for entry in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = entry.read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) in found:
-                found.add(int(entry.parent.name))
-    return found - {pid}
-
-
 def test_commands_share_a_process_and_say_what_they_say_alone(repro: Path) -> None:
     alone = verify(repro)
     assert alone.returncode == 0 and alone.stderr == ""
     first = verify(repro, "--resident")
     pid = judge()
-    workers = descendants(pid)
+    workers = set(descendants(pid))
     second = verify("--resident", repro)
     assert first.stdout == second.stdout == alone.stdout
-    assert (judge(), descendants(pid)) == (pid, workers), "a worker of the first verdict gave the second"
+    assert (judge(), set(descendants(pid))) == (pid, workers), "a worker of the first verdict gave the second"
     wrong = verify(repro, "--resident", "--stages", "nothing")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr == verify(repro, "--stages", "nothing").stderr
