@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -108,15 +109,16 @@ def test_the_forward_pass_of_a_compiled_llama(kerncap: CommandLine, tmp_path: Pa
         kernels = [(one.manifest.kernel.name, one.manifest.kernel.language) for one in opened.launches]
         print(len(kernels), kernels)
         assert len(kernels) >= 30 and {"triton"} < {language for _, language in kernels}, kernels
-        number, text = next(
-            (one.number, text) for one in opened.launches
-            if (text := one.source_text()) is not None and "tl.sigmoid(" in text
-        )  # fmt: skip
+        gated = next(one for one in opened.launches if "silu" in one.manifest.kernel.name)
+        number, text = gated.number, gated.source_text()
+    assert text is not None
     replayed = kerncap("replay", "--json", path, timeout=300).judged
     print(replayed["notes"])
     assert replayed["result"] == "pass" and len(replayed["steps"]) == len(kernels), replayed
     wrong = kerncap.folder / "wrong.py"
-    wrong.write_text(text.replace("tl.sigmoid(", "1.01 * tl.sigmoid("))
+    changed, stores = re.subn(r"(tl\.store\(.*?, )(tmp\d+)", r"\1\2 * 1.25", text)
+    assert stores, text
+    wrong.write_text(changed)
     options = ("--launch", str(number), "--candidate", wrong)
     assert kerncap("verify", "--json", *options, path, timeout=300).judged["result"] == "fail"
     packed = tmp_path / "llama.zip"
