@@ -38,6 +38,10 @@ def check_target(target: str | None) -> str | None:
     return target
 
 
+class DoesNotCompile(BackendUnavailable):
+    """A source that Triton read, and does not compile."""
+
+
 @dataclass(frozen=True)
 class Instead:
     """A text of the user's in place of a reproducer's source, with the name that its lines go by.
@@ -63,14 +67,14 @@ def compile_source(
     """Optimised TTIR of the reproducer's kernel for ``target``, with the application's places in it.
 
     ``program`` starts the compiler. ``why`` says in the error for a stranger's reproducer what makes this
-    necessary. Raises UsageError unless it is trusted or nothing of it is compiled, BackendUnavailable without
-    a source, without Triton, or if it does not compile.
+    necessary. Raises UsageError unless it is trusted or nothing of it is compiled, DoesNotCompile, and
+    BackendUnavailable without a source or Triton.
     """
     [answer] = compile_each(
         reproducer, target, why, trusted=trusted, python=python, instead=instead, program=program
     )
     if "ttir" not in answer:
-        raise BackendUnavailable("TTIR", f"{reproducer.path}: {answer['error']}")
+        raise DoesNotCompile("TTIR", f"{reproducer.path}: {answer['error']}")
     return answer["ttir"]
 
 
@@ -112,6 +116,8 @@ def compile_each(
             job["numbers"] = [dict(each) for each in numbers]
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         answer = run_compiler(program, compiler, folder, target, str(reproducer.path.resolve()))
+    if "refused" in answer:
+        raise BackendUnavailable("TTIR", f"{reproducer.path}: {one_line(str(answer['refused']))}")
     each = [answer] if numbers is None else answer.get("each")
     if not isinstance(each, list) or len(each) != (1 if numbers is None else len(numbers)):
         raise BackendUnavailable("TTIR", f"{reproducer.path}: {one_line(str(answer.get('error')))}")
@@ -146,7 +152,7 @@ def job_of(manifest: schema.Manifest, entry: str, module: Path, target: str, res
 
 
 def run_compiler(program: Program, python: str, folder: Path, target: str, hidden: str) -> Mapping[str, Any]:
-    """What the child wrote: `ttir` or `error`. It can't read the reproducer."""
+    """What the child wrote, as `from_source.py` says. It can't read the reproducer."""
     script = env.triton_hook_folder() / "compile_source.py"
     words = (
         "confined",

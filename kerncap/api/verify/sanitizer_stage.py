@@ -13,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kerncap.api.candidate_settings import described
+from kerncap.api.compiled_ttir import DoesNotCompile, compile_source
 from kerncap.api.verify import compiled
 from kerncap.api.verify.verify_result import Case, StageResult
-from kerncap.errors import BackendUnavailable, KerncapError
+from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
 from kerncap.log import counted, one_line
 from kerncap.replay.engine import CANDIDATE
@@ -62,8 +63,8 @@ def _judge(captured: Path, python: str, program: Program, candidate: Callable[[]
     found = StageResult("sanitizer")
     try:
         wrong, proved, undecided = _findings(captured, python, program, candidate)
-    except BackendUnavailable as error:
-        if candidate is None or not _compiles(captured, python, program):
+    except DoesNotCompile as error:
+        if candidate is None or not _source_compiles(captured, python, program):
             return StageResult.skipped("sanitizer", _first_line(error))
         return found.failed(f"it does not compile, and the captured kernel does: {_first_line(error)}")
     except (KerncapError, OSError, UnicodeDecodeError) as error:
@@ -109,11 +110,16 @@ def _findings(
     return wrong, proved, undecided
 
 
-def _compiles(captured: Path, python: str, program: Program) -> bool:
-    try:
-        _findings(captured, python, program)
-    except KerncapError:
-        return False
+def _source_compiles(captured: Path, python: str, program: Program) -> bool:
+    """Whether the captured source does, by the same compiler: else that may be at fault."""
+    from kerncap.sanitizer.sources.reproducer import target_of
+
+    with Reproducer.open(captured) as reproducer:
+        target = target_of(reproducer.manifest.device)
+        try:
+            compile_source(reproducer, target, "a candidate does not compile", python=python, program=program)
+        except KerncapError:
+            return False
     return True
 
 

@@ -7,7 +7,14 @@ import dataclasses
 import sys
 from typing import Any
 
-PACKAGE = "triton.experimental.gluon."
+_PACKAGE = "triton.experimental.gluon."
+
+
+def layout_of(value: dict[str, Any]) -> Any:
+    """The layout that a manifest's opaque value is, or None. Raises ValueError if it can't be made here."""
+    if not value.get("type_name", "").startswith(_PACKAGE):
+        return None
+    return rebuilt(value["repr"])
 
 
 def rebuilt(text: str) -> Any:
@@ -40,6 +47,6 @@ def _class(name: str, gl: Any) -> Any:
     parts = [gl, *(module for key, module in list(sys.modules.items()) if key.startswith(gl.__name__ + "."))]
     for part in parts:
         kind = getattr(part, name, None)
-        if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__.startswith(PACKAGE):
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__.startswith(_PACKAGE):
             return kind
     raise ValueError(f"Gluon here has no layout {name}")

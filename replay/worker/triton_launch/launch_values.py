@@ -94,8 +94,10 @@ class Values:
             return function
         if kind == "pointer":
             return self.pointer(value, name)
-        if kind == "opaque" and value.get("type_name", "").startswith(gluon_layouts.PACKAGE):
-            return gluon_layouts.rebuilt(value["repr"])
+        if kind == "opaque":
+            layout = gluon_layouts.layout_of(value)
+            if layout is not None:
+                return layout
         raise Refused(
             f"argument {name} holds a {value.get('type_name', kind)}, which a reproducer can't rebuild"
         )

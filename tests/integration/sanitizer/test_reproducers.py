@@ -10,11 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kerncap import env
+from kerncap.api.compiled_ttir import DoesNotCompile, Instead, compile_source
 from kerncap.api.sanitize import sanitize_reproducer, sanitize_ttir
 from kerncap.errors import BackendUnavailable
+from kerncap.format import Reproducer
+from kerncap.format.schema import Argument, OpaqueValue, Value
 from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.ttir import read_module
@@ -177,8 +181,9 @@ def test_targets_options_and_descriptors(answers: Mapping[str, Mapping[str, str]
     ],
 )
 def test_what_can_not_be_compiled(answers: Mapping[str, Mapping[str, str]], job: str, reason: str) -> None:
-    assert list(answers[job]) == ["error"]
-    assert answers[job]["error"].startswith(reason) and "\n" not in answers[job]["error"]
+    [(kind, said)] = answers[job].items()
+    assert kind == ("error" if job == "broken" else "refused")
+    assert said.startswith(reason) and "\n" not in said
 
 
 # --- from a program to a finding, without a GPU -----------------------------------------------------------
@@ -238,12 +243,52 @@ def test_within_its_storage_the_store_is_no_finding(
 
 
 def judged_ttir(captured: tuple[Path, Path]) -> str:
-    from kerncap.api.compiled_ttir import compile_source
-    from kerncap.format import Reproducer
-
     with pytest.MonkeyPatch.context() as patch, Reproducer.open(captured[0]) as reproducer:
         patch.setenv("XDG_CONFIG_HOME", str(captured[1]))
         return compile_source(reproducer, "hip:gfx942", "the check is for gfx942")
+
+
+GLUON = """
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+@gluon.jit
+def square_kernel(x_ptr, scores_ptr, n, BLOCK: gl.constexpr):
+    offsets = gl.program_id(0) * 256 + gl.arange(0, 256, layout=BLOCK)
+    x = gl.load(x_ptr + offsets, mask=offsets < n)
+    gl.store(scores_ptr + offsets, x * x, mask=offsets < n)
+"""
+LAYOUT = OpaqueValue(
+    type_name="triton.experimental.gluon.language._layouts.BlockedLayout",
+    repr="BlockedLayout(size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[4], order=[0], "
+    "cga_layout=[])",
+)
+
+
+def compiled_instead(captured: tuple[Path, Path], text: str, value: Value) -> str:
+    """A source with ``value`` for its BLOCK."""
+
+    def change(argument: Argument) -> Argument:
+        return msgspec.structs.replace(argument, value=value) if argument.name == "BLOCK" else argument
+
+    with Reproducer.open(captured[0]) as reproducer:
+        return compile_source(reproducer, "cuda:90", "", instead=Instead(text, "candidate.py", change))
+
+
+def test_a_layout_of_gluon_is_made_for_the_compiler(captured: tuple[Path, Path]) -> None:
+    text = compiled_instead(captured, GLUON, LAYOUT)
+    assert "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4]" in text
+    assert read_module(text).kernel.name == "square_kernel"
+
+
+def test_only_what_triton_rejects_does_not_compile(captured: tuple[Path, Path]) -> None:
+    """A value that can't be made here is no fault of the source's."""
+    with pytest.raises(DoesNotCompile, match="square_kernel does not compile for cuda:90"):
+        compiled_instead(captured, GLUON.replace("x * x", "x.no_such_thing"), LAYOUT)
+    for value in (OpaqueValue(type_name="a.B", repr="?"), msgspec.structs.replace(LAYOUT, repr="Odd()")):
+        with pytest.raises(BackendUnavailable) as caught:
+            compiled_instead(captured, GLUON, value)
+        assert not isinstance(caught.value, DoesNotCompile)
 
 
 def test_a_module_that_ends_its_process_is_said(

@@ -4,8 +4,9 @@
 
 JOB is a JSON file: `module` (a .py file), `entry`, `arguments` ([{name, value}], each `value` as in a
 manifest), `views` (of the manifest, each with its `address` and `region_bytes`), `options` ({name: value}),
-`target` ("cuda:90"), `result` (the file to write). The result is {"ttir": text} or {"error": one line}; with
-`numbers`, a list of {argument: integer} that each take the place of some, {"each": [one of these, …]}. With
+`target` ("cuda:90"), `result` (the file to write). The result is {"ttir": text} (Gluon's is TTGIR), {"error":
+one line} if Triton does not compile it, or {"refused": one line} if it did not get so far; with `numbers`, a
+list of {argument: integer} that each take the place of some, {"each": [one of these, …]}. With
 `stages`, a folder, every stage goes there as `NAME.txt`, and what MLIR's passes print as `NAME.passes`; the
 result then names the `plugin` that changes stages. This imports the module, which runs its top level: who
 starts it has asked. Tensors are stand-ins: the compiler asks for no more than their dtype and address.
@@ -79,7 +80,7 @@ def main(path: str) -> None:
             "triton": str(getattr(sys.modules.get("triton"), "__version__", "")),
         }
     except Refused as error:
-        answer = {"error": str(error)}
+        answer = {"refused": str(error)}
     except BaseException as error:  # SystemExit too: the module may call it
         traceback.print_exc()
         answer = {"error": f"{job['entry']} does not compile for {job['target']}: {_one_line(error)}"}
@@ -249,6 +250,10 @@ class _Builder:
             return function
         if kind == "pointer":
             return Tensor(value["address"], _spelling(value["dtype"]))
+        if kind == "opaque":
+            layout = _layout(value, name)
+            if layout is not None:
+                return layout
         raise Refused(
             f"argument {name} is a {value.get('type_name', kind)}, which a reproducer can't rebuild"
         )
@@ -290,6 +295,18 @@ class _Builder:
         short = value["name"].rpartition(".")[2]
         found = getattr(tl, short, None)
         return found if isinstance(found, tl.dtype) else tl.dtype(short)
+
+
+def _layout(value: Dict[str, Any], name: str) -> Any:
+    """A layout of Gluon's; None for any other value. The worker, which runs this confined, makes it."""
+    try:
+        from _kerncap_worker.triton_launch import gluon_layouts  # type: ignore[import-not-found]
+    except ImportError:
+        return None
+    try:
+        return gluon_layouts.layout_of(value)
+    except (TypeError, ValueError) as error:
+        raise Refused(f"argument {name}: {error}") from error
 
 
 def _spelling(dtype: str) -> str:
