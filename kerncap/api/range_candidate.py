@@ -71,7 +71,7 @@ def verify_candidate(
         if problem:
             return _not_judged(path, whole, choice, problem)
         measured = measured_as_one(whole, [each for each in known if each is not None])
-        notes = [_replaces(candidate, replaced), *_set_dead(whole, measured, candidate, intermediates)]
+        notes = [_replaces(candidate, replaced), *_set_dead(whole, measured, intermediates)]
         engine = stack.enter_context(
             RangeEngine(whole, candidate, measured.dead, choice, options.timeout_s, options.hostile, pool)
         )
@@ -146,9 +146,7 @@ def _replaces(candidate: RangeCandidate, replaced: Sequence[LaunchOfRange]) -> s
     return one_line(f"{made} in place of launches {names}")
 
 
-def _set_dead(
-    whole: RangeAsOne, measured: MeasuredAsOne, candidate: RangeCandidate, named: Sequence[str]
-) -> Iterator[str]:
+def _set_dead(whole: RangeAsOne, measured: MeasuredAsOne, named: Sequence[str]) -> Iterator[str]:
     """Take what was named out of the results; a note on each. Raises UsageError for what is a result."""
     captured = [launch.manifest for launch in whole.in_range[: whole.own]]
     for text in named:

@@ -165,11 +165,11 @@ def all_effects(
     for launch in opened.launches:
         outside = _masks(timeline.before(launch.number), sizes)
         changed = _masks(timeline.after(launch.number), sizes)
-        yield (outside, *_effects(launch, measured[launch.number], shared, sizes, changed))
+        yield (outside, *_effects(launch, measured[launch.number], shared, changed))
 
 
 def _effects(
-    launch: LaunchOfRange, measured: Measured | None, shared: SharedMemory, sizes: list[int], changed: Masks
+    launch: LaunchOfRange, measured: Measured | None, shared: SharedMemory, changed: Masks
 ) -> tuple[Masks, Masks]:
     """What a launch reads and what it writes, as bytes of the range's regions."""
 

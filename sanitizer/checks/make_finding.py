@@ -165,7 +165,7 @@ def finding_of_witness(analysis: Analysis, operation: Operation, check: Check, s
         mask=True,
     )
     access = next((one for one in analysis.walked.accesses if one.operation is operation), None)
-    expression, mask = (None, None) if access is None else expressions_of(analysis, access)
+    expression, mask = (None, None) if access is None else expressions_of(access)
     lands_in = None
     if check == "oob":
         address = base_address(launch, witness.argument) + witness.offset_bytes

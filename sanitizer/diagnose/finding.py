@@ -37,7 +37,7 @@ def access_finding(
     """A finding about one access at one point; ``argument`` overrides the name that the target gives."""
     place = place_of(analysis, access, assignment, target)
     tensor = None if target is None else tensor_of(analysis.launch, target.argument)
-    expression, mask_expression = expressions_of(analysis, access)
+    expression, mask_expression = expressions_of(access)
     return Finding(
         check=check,
         access=access.kind,
@@ -59,7 +59,7 @@ def access_finding(
     )
 
 
-def expressions_of(analysis: Analysis, access: Access) -> tuple[str | None, str | None]:
+def expressions_of(access: Access) -> tuple[str | None, str | None]:
     """The address and the mask in the kernel's own names; None if there is none to show."""
     pointer, mask = access.pointer_operand, access.mask_operand
     return (

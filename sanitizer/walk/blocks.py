@@ -111,7 +111,7 @@ def load_block(walker: Walker, operation: Operation, block: BlockPointer) -> Non
     used = result in walker.plan.live
     expr: Expr | None = None
     if used or walker.plan.values:
-        value = loaded(walker, operation, result, where, inside, where.undefined)
+        value = loaded(walker, operation, result, where, where.undefined)
         expr = value.expr if isinstance(value, Tile) else None
     pointer = operation.operands[0]
     record(
@@ -185,7 +185,7 @@ def _descriptor_access(walker: Walker, operation: Operation) -> None:
     if used or (operation.results and walker.plan.values):
         result = operation.results[0]
         if shape == shape_of(result.type):
-            got = loaded(walker, operation, result, where, inside, where.undefined | steered)
+            got = loaded(walker, operation, result, where, where.undefined | steered)
         else:
             got = walker.fresh(operation, result, "data from memory", undefined=where.undefined | steered)
         expr = got.expr if isinstance(got, Tile) else None

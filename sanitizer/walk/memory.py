@@ -82,14 +82,14 @@ def _load(walker: Walker, operation: Operation) -> None:
     used = result in walker.plan.live
     expr: Expr | None = None
     if used or walker.plan.values:
-        value = loaded(walker, operation, result, where, mask, undefined)
+        value = loaded(walker, operation, result, where, undefined)
         expr = value.expr if isinstance(value, Tile) else None
     record(
         walker, operation, "load", where, mask, mask_undefined, None, expr, _pointee(pointer.type),
         pointer_operand=pointer, mask_operand=mask_value,
     )  # fmt: skip
     if used:
-        walker.define(operation, masked(walker, operation, result, value, mask, operation.segment("other")))
+        walker.define(operation, masked(walker, result, value, mask, operation.segment("other")))
 
 
 def _copy(walker: Walker, operation: Operation) -> None:

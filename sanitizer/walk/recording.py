@@ -71,7 +71,7 @@ def record(
 
 
 def loaded(
-    walker: Walker, operation: Operation, result: Value, where: Pointers, mask: Expr, undefined: Expr
+    walker: Walker, operation: Operation, result: Value, where: Pointers, undefined: Expr
 ) -> SymbolicValue:
     """What a load gives where its mask holds: contents that were there before, or an unknown.
 
@@ -126,7 +126,7 @@ def _one_place(walker: Walker, where: Pointers) -> tuple[int, Expr] | None:
 
 
 def masked(
-    walker: Walker, operation: Operation, result: Value, value: SymbolicValue, mask: Expr, other: Value | None
+    walker: Walker, result: Value, value: SymbolicValue, mask: Expr, other: Value | None
 ) -> SymbolicValue:
     """A load's result over all lanes: ``other`` where the mask does not hold, or left out there."""
     if mask is TRUE:

@@ -13,7 +13,7 @@ from kerncap.printable import printable
 from kerncap.testing.on_failure.again import Left
 
 
-def text(left: Left, folder: Path) -> str:
+def text(left: Left) -> str:
     """A test, then a line for each reproducer, or one that says why nothing was captured."""
     if not left.reproducers:
         return f"{left.test}: no reproducer: {left.reason}"

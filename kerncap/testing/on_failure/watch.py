@@ -54,7 +54,7 @@ def _look_after(failed: Sequence[FailedTest], run: Pytest, output: Path) -> None
     print(f"kerncap: {len(failed)} failed; running them again under capture", flush=True)
     for each in failed[:MOST_TESTS]:
         left.append(run.again(each, output))
-        print(printable(text(left[-1], run.folder)), flush=True)
+        print(printable(text(left[-1])), flush=True)
     if len(failed) > MOST_TESTS:
         print(f"kerncap: {len(failed) - MOST_TESTS} more failed and were not run again", flush=True)
     try:

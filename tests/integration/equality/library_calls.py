@@ -100,12 +100,6 @@ def _rotated(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Ten
     return one(q), one(k)
 
 
-def _divergence(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    p, q = x.exp(), y.exp()
-    m = ((p + q) / 2).log()
-    return ((p * (x - m) + q * (y - m)) / 2).sum() / ROWS
-
-
 Call = Callable[[], Any]
 CALLS: dict[str, dict[str, Call]] = {
     "softmax": {

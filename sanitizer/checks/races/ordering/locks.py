@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.ordering.pair_order import PairOrder
 from kerncap.sanitizer.checks.races.ordering.program_order import ProgramOrder
 from kerncap.sanitizer.checks.races.ordering.sync_words import Words, known_part, line_of
@@ -92,7 +91,7 @@ class Lock:
         return True
 
 
-def find_locks(analysis: Analysis, order: ProgramOrder, words: Words, waits: Sequence[Wait]) -> list[Lock]:
+def find_locks(order: ProgramOrder, words: Words, waits: Sequence[Wait]) -> list[Lock]:
     """Every spin loop that takes a lock."""
     taken = []
     for wait in waits:

@@ -56,7 +56,7 @@ class Synchronisation:
                 self._strange.append(loop)
             else:
                 waits.append(wait)
-        self._locks = find_locks(analysis, self._order, words, waits)
+        self._locks = find_locks(self._order, words, waits)
         taken = {lock.wait.loop for lock in self._locks}
         others = [wait for wait in waits if wait.loop not in taken]
         self._arrivals, strange = find_arrivals(analysis, self._order, words, others)

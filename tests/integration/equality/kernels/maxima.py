@@ -164,13 +164,6 @@ def least_place(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def least_place_by_negatives(x, y, n, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    at = tl.arange(0, BLOCK)
-    tl.store(y + row, tl.argmin(0.0 - tl.load(x + row * n + at, mask=at < n, other=-float("inf")), 0))
-
-
-@triton.jit
 def sorted_rows(x, y, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
