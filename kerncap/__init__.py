@@ -1,4 +1,4 @@
-"""kerncap: one kernel launch, taken out of a running program, that anyone can run, edit and prove alone."""
+"""kerncap: one kernel launch of a running program, for anyone to run, edit and verify by itself."""
 
 __version__ = "0.1.0"
 

@@ -1,4 +1,4 @@
-"""The only way in which kerncap starts processes of its own, and looks for tools.
+"""The only place where kerncap starts processes, and looks for tools.
 
 The current folder may be a stranger's: an unpacked reproducer holds any `json.py`, `nvcc` or `libcuda.so.1`.
 So nothing is found by way of it. A Python child runs a script of ours by its absolute path, in an empty

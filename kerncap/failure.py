@@ -1,4 +1,4 @@
-"""What an exception that nobody expected is to a user: one line with a remedy, and an exit status.
+"""What an unexpected exception is to a user: one line with a remedy, and an exit status.
 
 The command line, the MCP server and the pytest plugin ask here, so that all three say the same. The status 1
 is an answer ("no"): what goes wrong by a mistake of kerncap's own must never end in it.

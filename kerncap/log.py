@@ -1,4 +1,4 @@
-"""Lines on stderr: the one place where kerncap talks beside its result, strangers' text escaped."""
+"""Lines on stderr, the only place for what is not a result; strangers' text is escaped."""
 
 from __future__ import annotations
 

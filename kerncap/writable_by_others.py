@@ -1,4 +1,4 @@
-"""Whether somebody else may change a file or folder: what others can exchange is neither run nor believed."""
+"""Whether another user may change a file or folder: what others can exchange is neither run nor believed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Replay: one captured launch run alone, in a process of its own, and judged against its oracle."""
+"""Replay: one captured launch, run in a separate process and judged by its oracle."""

@@ -1,4 +1,4 @@
-"""What the engine tells: how a launch ended, what was compiled to what, why a candidate can't be run."""
+"""What an engine reports: how a launch ended, what was compiled to what, why a candidate can't be run."""
 
 from __future__ import annotations
 

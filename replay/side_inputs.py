@@ -1,4 +1,4 @@
-"""What a launch depends on beside its parameters and its memory, as its compiled code says.
+"""What a launch depends on besides its parameters and its memory, from its compiled code.
 
 A clock, the multiprocessor that a block landed on, which block came first, the device's own heap: no replay
 gives them back. A difference that they may explain says nothing against the kernel.

@@ -1,4 +1,4 @@
-"""Stores of what is there already, of a launch that changes no byte: seen by what it does on other contents.
+"""Stores of values that are there already, by a launch that changes no byte: seen on other contents.
 
 `write_set` poisons a unit whole, and learns nothing if that ends badly: poisoned indices lead anywhere. Here
 such a unit is halved until a part can be poisoned; what gets its old bytes back was stored. And what changes

@@ -1,4 +1,4 @@
-"""Contents of a launch as far as they fit into a limit of memory."""
+"""Contents of a launch, as many as fit into a limit of memory."""
 
 from __future__ import annotations
 

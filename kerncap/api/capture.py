@@ -1,4 +1,4 @@
-"""Run a program, take launches out of it, check each of them by one replay."""
+"""Run a program, capture launches from it, check each one by a replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which launches of a range are ordered: by streams, events and the waits of the host, as far as recorded."""
+"""Which launches of a range are ordered: by the streams, events and host waits that were recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may order the launches of a range, out of the records of its process."""
+"""What may order the launches of a range, from the records of its process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kerncap slice``: one launch of a range as a reproducer of its own."""
+"""``kerncap slice``: one launch of a range as a separate reproducer."""
 
 from __future__ import annotations
 

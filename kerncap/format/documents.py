@@ -1,4 +1,4 @@
-"""JSON documents: the one spelling that we write, and reading with the byte of what is wrong."""
+"""JSON documents: the one spelling that we write, and a reader that names the byte of an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A range: consecutive launches in one folder. Each of them is read as a reproducer of its own is.
+"""A range: consecutive launches in one folder, each of which is read like a reproducer.
 
 What `reader` says of one launch holds here too: everything comes from strangers.
 """

@@ -1,4 +1,4 @@
-"""The memory of a reproducer: the index that says which chunk stands where (FORMAT.md, "Memory").
+"""The memory of a reproducer: the index that says where each chunk is (FORMAT.md, "Memory").
 
 The index is untrusted until `MemoryIndex.decode` has checked it against the manifest's regions.
 It is held as numpy columns, so that a large one costs its own size and no Python objects.

@@ -1,4 +1,4 @@
-"""Where in a JSON text a value stands: for error messages only, so slow and forgiving."""
+"""Where a value is in a JSON text: for error messages only, so slow and forgiving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a range out of the reproducers of its launches, and a reproducer of one launch out of a range."""
+"""Writing a range from the reproducers of its launches, and a reproducer of one launch from a range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder built beside its final name, made durable and renamed: a final name means a whole folder."""
+"""A folder built next to its final name, made durable and renamed: a final name means a whole folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a reproducer: beside its final name, then one rename. A final name means a whole folder."""
+"""Writing a reproducer: next to its final name, then one rename. A final name means a whole folder."""
 
 from __future__ import annotations
 

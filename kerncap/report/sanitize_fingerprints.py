@@ -1,4 +1,4 @@
-"""What tells the cause of a finding from others, in this run and in those before and after it.
+"""What distinguishes the cause of a finding from others, in this run and in earlier and later ones.
 
 A check, a kernel, how memory is accessed, the tensor, and the text of the line: lines that are inserted above
 it, another tile and another grid change none of these. An expression is in it only if no text is known.

@@ -1,4 +1,4 @@
-"""One HIPRTC compilation in a process of its own: a `Request` on stdin, a `Reply` on stdout, one line each.
+"""One HIPRTC compilation in a separate process: a `Request` on stdin, a `Reply` on stdout, one line each.
 
 Run as a file by a Python that has hip-python; imports nothing of kerncap. A compiler that crashes takes only
 this process.

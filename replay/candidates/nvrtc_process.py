@@ -1,4 +1,4 @@
-"""One NVRTC compilation in a process of its own: a `Request` on stdin, a `Reply` on stdout, one line each.
+"""One NVRTC compilation in a separate process: a `Request` on stdin, a `Reply` on stdout, one line each.
 
 Run as a file by any Python; imports nothing of kerncap. A compiler that crashes takes only this process.
 """

@@ -1,4 +1,4 @@
-"""A report's shares of the device's peaks, beside those that ncu measured itself.
+"""A report's shares of the device's peaks, next to those that ncu measured itself.
 
 ncu takes its per cent of what the units could do at the clocks of its own run: memory's is fixed, so the
 peak of the device's data serves; of the multiprocessors, it is the clock that ncu saw, not the highest one.

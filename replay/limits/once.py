@@ -1,4 +1,4 @@
-"""One launch in a worker that nobody talks to: what a tool that holds the process is given to run.
+"""One launch in a worker without a pipe: what a tool that holds the process is given to run.
 
 All requests are in a file, the replies come to another; the worker ends when it has answered.
 """

@@ -1,4 +1,4 @@
-"""One memory for all launches of a range: their regions joined, and where each of them lies in it."""
+"""One memory for all launches of a range: their regions joined, and where each of them is in it."""
 
 from __future__ import annotations
 

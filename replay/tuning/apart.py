@@ -1,4 +1,4 @@
-"""A bench in a process of its own.
+"""A bench in a separate process.
 
 What speaks with a cluster takes the interpreter's lock thousands of times a second: in the process that
 runs trials, each would wait for it.

@@ -1,4 +1,4 @@
-"""Whether a configuration is right, compared where its result lies: once for each, before it is timed.
+"""Whether a configuration is right, compared on the device: once for each, before it is timed.
 
 As `verdict.judge` without what takes long and seldom tells more. All configurations are of one source, so
 what can be wrong with one is a size, a mask or a race: nothing that hides within the tolerance on purpose.

@@ -1,4 +1,4 @@
-"""Trials as they end, one JSON line each, so that a search that was stopped goes on where it was.
+"""Trials as they end, one JSON line each, so that a stopped search can continue.
 
 The first line says what they are of: the manifests' digests and the environment. Another environment's times
 say nothing here.

@@ -1,4 +1,4 @@
-"""What a nursery is asked, and what it tells; see `nursery`."""
+"""What a nursery is asked, and what it answers; see `nursery`."""
 
 from __future__ import annotations
 

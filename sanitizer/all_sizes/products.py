@@ -1,4 +1,4 @@
-"""What follows for products of what a condition says of their factors.
+"""What a condition on factors implies for their products.
 
 The solver's linear systems take a product of two unknowns for one more unknown. Multiplied out, and with each
 bound of a factor multiplied by the other factor, they know what a tile needs: ``row < M`` and ``K >= 0`` give

@@ -1,4 +1,4 @@
-"""Uses of what has no value: memory that nobody wrote, lanes that a load leaves out, divisions by zero.
+"""Uses of what has no value: unwritten memory, lanes that a load leaves out, divisions by zero.
 
 A left-out lane is a zero (`walk.left_out`): it is a finding if it counts, else a note.
 

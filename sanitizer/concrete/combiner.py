@@ -1,4 +1,4 @@
-"""A reduction's or scan's region over many elements at once: each of them is then a program of its own."""
+"""A reduction's or scan's region over many elements at once, each as if it were a program."""
 
 from __future__ import annotations
 

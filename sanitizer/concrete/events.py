@@ -1,4 +1,4 @@
-"""What the evaluator tells an observer: each memory operation as it happens, many programs at once."""
+"""What the evaluator reports to an observer: each memory operation as it happens, many programs at once."""
 
 from __future__ import annotations
 

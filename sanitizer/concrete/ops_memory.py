@@ -1,4 +1,4 @@
-"""Loads, stores and atomics: told to the observer, then carried out in the evaluation's memory."""
+"""Loads, stores and atomics: reported to the observer, then carried out in the evaluation's memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an SSA value is while it is evaluated: arrays over programs, with what is tracked beside them.
+"""An SSA value during the evaluation: arrays over programs, with what is tracked about them.
 
 An array's first axis is the program axis, the tile's axes follow. Any axis may have extent 1 where the
 value is the same all along it: a splat, a broadcast and whatever the programs share cost nothing.

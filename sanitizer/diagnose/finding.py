@@ -1,4 +1,4 @@
-"""From a confirmed witness to what the user reads: one sentence, and everything it stands on."""
+"""From a confirmed witness to what the user reads: one sentence, and the evidence for it."""
 
 from __future__ import annotations
 

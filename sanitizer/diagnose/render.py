@@ -1,4 +1,4 @@
-"""An address or a mask in the kernel's own names, out of the operations that make it.
+"""An address or a mask in the kernel's own names, from the operations that make it.
 
 ``tt.addptr(tt.splat(x_ptr), %offs)`` is shown as ``x_ptr + offs``: what only changes a shape or a width is
 left out, and a value that the source has a name for is shown by it. TTIR gives the name of an

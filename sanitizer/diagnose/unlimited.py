@@ -1,4 +1,4 @@
-"""An address as integers of unlimited width would give it, out of the operations that make it.
+"""An address as integers of unlimited width would give it, from the operations that make it.
 
 Needed where two numbers that are the same for the whole launch overflow (``rows * stride`` of two
 arguments), or if all that could differ is lost (``(row * 65536).to(tl.int16)``): an expression has only

@@ -1,4 +1,4 @@
-"""Every launch of this process judged in this process: for test suites, where kerncap lives beside Triton."""
+"""Every launch of this process, judged in this process: for test suites that import kerncap and Triton."""
 
 from __future__ import annotations
 

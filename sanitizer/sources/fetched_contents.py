@@ -1,4 +1,4 @@
-"""Contents of a launch's storages while the program runs, and which of their bytes somebody wrote."""
+"""Contents of a launch's storages while the program runs, and which of their bytes were written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A launch of a CUDA kernel out of a reproducer, with its code as PTX. Nothing in it is executed."""
+"""A launch of a CUDA kernel from a reproducer, with its code as PTX. Nothing in it is executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A launch out of a reproducer: its TTIR, its arguments, the memory before it. Nothing in it is executed."""
+"""A launch from a reproducer: its TTIR, its arguments, the memory before it. Nothing in it is executed."""
 
 from __future__ import annotations
 

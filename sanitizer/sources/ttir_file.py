@@ -1,4 +1,4 @@
-"""A launch out of a ``.ttir`` file and what its arguments are said to be: shapes, no memory.
+"""A launch from a ``.ttir`` file and the shapes that its arguments are said to have; no memory.
 
 Each argument is a text:
 

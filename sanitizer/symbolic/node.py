@@ -1,4 +1,4 @@
-"""The nodes of symbolic expressions: immutable, hash-consed, with their ranges kept beside them.
+"""The nodes of symbolic expressions: immutable, hash-consed, each with its range.
 
 Two sorts: mathematical integers and booleans. A node is made once per (kind, payload, arguments), so
 that ``is`` is equality and every algorithm can remember its results by node. The table is swept of nodes

@@ -1,4 +1,4 @@
-"""Attributes and types out of the token stream."""
+"""Attributes and types from the token stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The assembly of what branches, loops and returns: ``scf``, ``cf``, ``tt.call``, partitions of warps."""
+"""The assembly of branches, loops and returns: ``scf``, ``cf``, ``tt.call``, partitions of warps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands for the numbers that a launch gives its kernel: themselves, or expressions over sizes."""
+"""The numbers that a launch gives its kernel: as they are, or as expressions over sizes."""
 
 from __future__ import annotations
 

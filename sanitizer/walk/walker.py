@@ -1,4 +1,4 @@
-"""The symbolic walk itself: one environment, one path, and a table of what each operation means."""
+"""The symbolic walk itself: one environment, one path, and a table of operations."""
 
 from __future__ import annotations
 

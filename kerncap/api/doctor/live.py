@@ -1,4 +1,4 @@
-"""`doctor -- CMD`: a program is run, nothing captured, and of each of its processes told what could be seen.
+"""`doctor -- CMD`: run a program, capture nothing, report for each of its processes what could be seen.
 
 What the shims and the hook said of themselves is compared with what the processes had loaded: where a GPU's
 library is there and the shim is not, launches were missed, and there is a reason for it.

@@ -1,4 +1,4 @@
-"""What kind of machine this is, as far as a next step depends on it: commands to be typed as they are."""
+"""What kind of machine this is, so that a next step is a command to be typed as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Python of the target brings: torch, Triton, its interpreter, a sitecustomize of its own."""
+"""What the Python of the target brings: torch, Triton, its interpreter, its own sitecustomize."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions that `doctor` asks in a process of its own, with a time limit.
+"""Questions that `doctor` asks in a separate process, with a time limit.
 
 Importing torch or starting a driver can crash, hang or write to stdout; kerncap's own process does neither.
 """

@@ -1,4 +1,4 @@
-"""The user's editor: in a window of its own, in a split of tmux, or in this terminal until it ends."""
+"""The user's editor: in its own window, in a split of tmux, or in this terminal until it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The original and a candidate timed in turns, for as long as nobody minds waiting."""
+"""The original and a candidate, timed in turns for as long as a user will wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which programs of a launch touch the same bytes: one of each sort stands for all of them.
+"""Which programs of a launch touch the same bytes: one of each group is counted for all of them.
 
 Programs differ only in their scalars (its id, and what is made of it): all tiles are made of
 those. So the scalars that enter the tiles on which an access depends are evaluated for all programs, which

@@ -1,4 +1,4 @@
-"""The reproducer with zeros in place of what its launch does not need."""
+"""The reproducer, with zeros for memory that its launch does not need."""
 
 from __future__ import annotations
 

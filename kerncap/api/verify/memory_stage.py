@@ -1,4 +1,4 @@
-"""The memory stage: what a launch reads and writes beside its tensors.
+"""The memory stage: what a launch reads and writes next to its tensors.
 
 Every storage lies alone between guards; the checkers that are installed look at the launch, too.
 """

@@ -1,4 +1,4 @@
-"""The oracle stage: the application's own result, or what stands for it if that is not to be trusted.
+"""The oracle stage: the application's own result, or a substitute if that can't be trusted.
 
 A candidate is judged on its second run (smoke is the first), and on other inputs (`other_inputs`).
 """

@@ -1,4 +1,4 @@
-"""Judging a derived launch in an engine of its own."""
+"""Judging a derived launch in a separate engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The address of a load, a store or an atomic, out of the instruction and its thread's registers.
+"""The address of a load, a store or an atomic, from the instruction and its thread's registers.
 
 A fault is reported some instructions after the one that made it, so what ran since then, and the load itself,
 may have written the registers of the address: then it isn't known.

@@ -1,4 +1,4 @@
-"""CUDA C++ that a compiler generated and keeps in a cache of its own: for Warp and TileLang."""
+"""CUDA C++ that a compiler generated and keeps in its own cache: for Warp and TileLang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Libraries whose kernels have no source that anybody could edit, by the file that an image lies in."""
+"""Libraries whose kernels have no source to edit, by the file that holds the image."""
 
 from __future__ import annotations
 

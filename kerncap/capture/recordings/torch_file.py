@@ -1,4 +1,4 @@
-"""A tensor out of a file of `torch.save`, without torch and without what a pickle may execute.
+"""A tensor from a file of `torch.save`, without torch and without executing anything in the pickle.
 
 Source: torch/serialization.py: a zip file with `data.pkl`, and one file for each storage in `data/`.
 """

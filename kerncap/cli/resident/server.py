@@ -1,4 +1,4 @@
-"""The judge's side: one command after the other, until nobody has asked for some minutes."""
+"""The judge's side: one command after the other, until none has come for some minutes."""
 
 from __future__ import annotations
 

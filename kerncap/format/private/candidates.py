@@ -1,4 +1,4 @@
-"""Which pieces of a file may hold a secret, told by numpy: what the regular expressions need not see.
+"""Which pieces of a file may hold a secret, found with numpy: regular expressions skip the rest.
 
 Each byte is one of 32 classes, so three bytes are an index into a table of what may begin there. What
 follows is looked at as well, if that costs less than a search: behind a name there has to be a sign, behind a

@@ -1,4 +1,4 @@
-"""Secrets that what stands before them tells: a name, a header, a URL.
+"""Secrets that are recognised by the text before them: a name, a header, a URL.
 
 The name is searched for by a few stems in one pass, which is linear; what is around a stem is looked at
 in bounded steps.

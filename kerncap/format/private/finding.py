@@ -1,4 +1,4 @@
-"""One private place of a reproducer, told without what is private."""
+"""One private place of a reproducer, described without what is private."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Address arithmetic that both memories share: aligned supersets of regions and what lies between them."""
+"""Address arithmetic that both memories share: aligned supersets of regions and the gaps between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The C library, by the types of what is called of it."""
+"""The C library, with the types of the functions that are called."""
 
 from __future__ import annotations
 

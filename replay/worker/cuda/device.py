@@ -1,4 +1,4 @@
-"""One device as the native worker uses it: a stream of its own, buffers, copies, waiting with a deadline."""
+"""One device as the native worker uses it: its own stream, buffers, copies, waiting with a deadline."""
 
 from __future__ import annotations
 

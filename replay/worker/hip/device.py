@@ -1,4 +1,4 @@
-"""One AMD GPU as the native worker uses it: a queue of its own, buffers, copies, waiting with a deadline.
+"""One AMD GPU as the native worker uses it: its own queue, buffers, copies, waiting with a deadline.
 
 Everything is done when a call returns, but for a dispatch: what comes after one waits for it.
 """

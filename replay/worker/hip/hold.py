@@ -1,4 +1,4 @@
-"""Address ranges kept free while ROCr starts: it maps a lot of memory of its own, anywhere that is free."""
+"""Address ranges kept free while ROCr starts, which maps a lot of memory anywhere that is free."""
 
 from __future__ import annotations
 

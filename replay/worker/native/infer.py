@@ -1,4 +1,4 @@
-"""Which floating type explains how two runs of one kernel differ if no view tells the type.
+"""Which floating type explains how two runs of one kernel differ, if no view says the type.
 
 Runs that only add up in another order differ by few units in the last place of the type that they add in.
 Read as any other type the same bytes differ by much, or are no numbers at all.

@@ -1,4 +1,4 @@
-"""Out of bounds: for every place that a pointer may lead to, whether a byte of some access lies outside.
+"""Out of bounds: for every place that a pointer may lead to, whether a byte of some access is outside.
 
 Three questions each, so that the simplest of them are settled by intervals alone: before the start, past
 the end and, for a strided view, between its elements. Every one that has an answer is a finding

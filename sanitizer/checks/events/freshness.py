@@ -1,4 +1,4 @@
-"""Which bytes of a launch's memory nobody has written since they were allocated."""
+"""Which bytes of a launch's memory were not written since they were allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads of memory that nobody wrote, of which nothing is used: a selection or a mask drops every such lane.
+"""Loads of unwritten memory that are never used: a selection or a mask drops every such lane.
 
 The launch is evaluated once more, with what those loads read undefined and nothing else. A use is a store or
 an atomic of such a value, an address, a mask, or a condition that rests on one.

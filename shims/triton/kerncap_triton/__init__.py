@@ -1,4 +1,4 @@
-"""The Triton hook: runs inside somebody else's program.
+"""The Triton hook: runs inside the target.
 
 Rules for every module in here: the standard library only, never an import that the target did not
 make (`sys.modules`, not `import torch`); an error of ours becomes a FAILED record and the target's

@@ -1,4 +1,4 @@
-"""A chosen launch: what is known of it and written down, whoever takes its memory."""
+"""A chosen launch: what is known of it and recorded, by the hook or for a native shim."""
 
 from __future__ import annotations
 

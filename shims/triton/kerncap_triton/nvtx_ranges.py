@@ -1,4 +1,4 @@
-"""The NVTX ranges that a launch lies in: the native shim's, or what Python functions open.
+"""The NVTX ranges around a launch: the native shim's, or those that Python functions open.
 
 Without a shim that NVTX has loaded, C code's ranges are not seen. What is wrapped here are Python
 functions alone, and those only in a session that asks about ranges.

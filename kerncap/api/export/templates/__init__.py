@@ -1,4 +1,4 @@
-"""The texts that projects are made of. ``@NAME@`` stands for what is put in."""
+"""The texts that projects are made of; ``@NAME@`` is replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A declaration's tokens, from one `;` or brace to the next: the names and parameters of what it declares."""
+"""A declaration's tokens, from one `;` or brace to the next: the names and parameters it declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compilations out of a `build.ninja`: what PyTorch's extensions and CMake leave beside what they build.
+"""Compilations in a `build.ninja`, which PyTorch's extensions and CMake leave next to what they build.
 
 Variables, rules and build statements; no pools, no dynamic dependencies. Nothing is run.
 """

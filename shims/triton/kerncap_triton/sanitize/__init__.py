@@ -1,4 +1,4 @@
-"""What of the sanitizer runs beside the target's Triton: launches become plain descriptions.
+"""The sanitizer's part in the target, with its Triton: launches become plain descriptions.
 
 The rules of this folder's parent hold: the standard library only, Triton and torch taken as found. The
 same modules serve a target under ``kerncap sanitize --``, whose Python may have no kerncap, and kerncap's

@@ -1,4 +1,4 @@
-"""Compiles a reproducer's source module to TTIR, in a process of its own, with no GPU.
+"""Compiles a reproducer's source module to TTIR, in a separate process, with no GPU.
 
     python /.../shims/triton/compile_source.py JOB
 

@@ -1,4 +1,4 @@
-"""Operations of torch that read what nobody wrote: memory that `torch.empty` gave and no kernel ever stored.
+"""Operations of torch that read unwritten memory: from `torch.empty`, and never stored to.
 
 What is unwritten is known by its pattern (`fresh`), in whole words of 8 bytes. An operation that only moves
 values, or chooses among them, carries the pattern along; one that computes with them, or shows them, is
