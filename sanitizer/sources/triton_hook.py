@@ -30,7 +30,7 @@ def load(name: str) -> Any:
 def available_memory() -> int:
     """Bytes that this process may still take, by the machine and by its cgroups."""
     load("resident")
-    found: int = importlib.import_module(f"{PACKAGE}.room").available_memory()
+    found: int = importlib.import_module(f"{PACKAGE}.memory_room").available_memory()
     return found
 
 
