@@ -1,4 +1,4 @@
-"""What can go wrong, one class per kind; `cli/` alone turns them into exit statuses."""
+"""What can go wrong, one class per kind; only `cli/` turns them into exit statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Text of strangers as it may stand on a terminal or a page: what steers or hides is written out.
+r"""Text of strangers, safe for a terminal or a page: what steers or hides is written out.
 
 Names, strings, paths and errors come from reproducers and programs. A terminal obeys some of their
 characters (ESC, BEL, backspace, CR, the C1 controls), reorders others (bidirectional marks), and shows some

@@ -1,4 +1,4 @@
-"""Files that the user names are opened here: regular ones alone, read no further than they may be long.
+"""Files that the user names are opened here: only regular ones, read no further than they may be long.
 
 A FIFO keeps its reader waiting and a device has no end; opening some devices does something by itself.
 """

@@ -1,4 +1,4 @@
-"""Which entries of a search path (PATH, PYTHONPATH) may be followed: none that a stranger's files lie in.
+"""Which entries of a search path (PATH, PYTHONPATH) may be followed: none with a stranger's files in it.
 
 Imported before anything else is, by whatever stands in PYTHONPATH: it needs nothing but `os`.
 """

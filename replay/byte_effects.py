@@ -1,4 +1,4 @@
-"""What a launch does to each byte: writes it, reads it before, leaves it alone."""
+"""What a launch does to each byte: writes it, reads it before, leaves it as it is."""
 
 from __future__ import annotations
 

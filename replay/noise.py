@@ -1,4 +1,4 @@
-"""How far a kernel differs from itself: what no verdict may hold against a replay of it.
+"""How far a kernel differs from itself: what a verdict must not count as wrong.
 
 Views have a type, and so a largest difference. Elsewhere the bytes that differ say which floating type they
 are of, where they are of one: rounding moves the last places of that type only.

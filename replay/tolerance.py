@@ -1,4 +1,4 @@
-"""How far two floating-point results may lie apart, by dtype."""
+"""How far two floating-point results may be apart, by dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of digests that the user agreed to: written in one step, believed only if it is theirs alone."""
+"""The file of digests that the user agreed to: written at once, believed only if others can't write it."""
 
 from __future__ import annotations
 

@@ -117,8 +117,10 @@ def _prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _strings(text: str) -> Iterator[tuple[int, str]]:
-    """Strings with a space in them, docstrings only if they are printed."""
+    """Strings with a space in them; docstrings only if they are printed, of modules what they begin with."""
     tree = ast.parse(text)
+    lead = (ast.get_docstring(tree) or "").split("\n\n")[0]
+    yield 1, lead[:1].lower() + lead[1:]  # "Where a kernel is defined" is a place
     quiet = {
         id(node.body[0].value)
         for node in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""Replay: run a reproducer's launch alone and say whether it does what it did in the application."""
+"""Replay: run a reproducer's launch by itself and say whether it does what it did in the application."""
 
 from __future__ import annotations
 

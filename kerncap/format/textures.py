@@ -1,4 +1,4 @@
-"""Textures and surfaces of a manifest: how an array's bytes lie in its region, and what must fit together.
+"""Textures and surfaces of a manifest: how an array's bytes are placed in its region, and what must fit.
 
 Formats, flags and structures are those of the driver.
 Source: cuda.h (CUarray_format, CUDA_ARRAY3D_DESCRIPTOR, CUDA_TEXTURE_DESC).

@@ -1,4 +1,4 @@
-"""One compilation of a Python kernel by its own compiler, in a process of its own: a `Request` on stdin, a
+"""One compilation of a Python kernel by its own compiler, in a separate process: a `Request` on stdin, a
 `Reply` on stdout, one line each; with ``versions`` as argument, which compilers there are.
 
 Run as a file by the Python that has the compiler; imports nothing of kerncap. The module's own code runs

@@ -1,4 +1,4 @@
-"""The shortest time in which a launch can leave what it leaves: a time below it is no launch's.
+"""The shortest time in which a launch can leave what it leaves: no launch takes less.
 
 Only bytes that are others after the launch count, because these are written by whatever gives the result.
 They go through the cache, and what does not fit into it goes to memory. What has to be read is not known byte

@@ -1,4 +1,4 @@
-"""Launches of some sizes, checked as any launch is: what fails there is wrong, whatever could be proved."""
+"""Launches of some sizes, checked as any launch is: what fails there is wrong, even if it seemed proved."""
 
 from __future__ import annotations
 

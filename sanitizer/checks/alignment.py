@@ -1,4 +1,4 @@
-"""Misaligned accesses: an address that is no multiple of its element's size.
+"""Misaligned accesses: an address that is not a multiple of its element's size.
 
 The GPU stops at one ("misaligned address"), wherever it points. Pointer casts and byte offsets make them.
 """

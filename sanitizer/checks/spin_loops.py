@@ -1,4 +1,4 @@
-"""Spin loops and releases as they stand in the TTIR: who waits for what value, who sets it.
+"""Spin loops and releases in the TTIR: who waits for what value, who sets it.
 
 Only shapes are recognised here. `races.ordering` decides what they order, and whether they do it right.
 """

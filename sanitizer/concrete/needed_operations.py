@@ -1,4 +1,4 @@
-"""Which operations matter: for addresses alone, for the wrap-around of addresses, for a loop's condition."""
+"""Which operations matter: only for addresses, for the wrap-around of addresses, for a loop's condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Powers of a root of unity, and discrete logarithms to it: what stands for exponentials and logarithms."""
+"""Powers of a root of unity, and discrete logarithms to it: models of exponentials and logarithms."""
 
 from __future__ import annotations
 

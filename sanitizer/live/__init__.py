@@ -1,1 +1,1 @@
-"""Live runs: launches that a hook describes are judged, and carried out where they lie on the CPU."""
+"""Live runs: launches that a hook describes are judged, and those on CPU tensors carried out."""

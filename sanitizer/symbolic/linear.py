@@ -1,4 +1,4 @@
-"""Expressions as linear forms, and what strides alone say about two of them."""
+"""Expressions as linear forms, and what their strides say about two of them."""
 
 from __future__ import annotations
 

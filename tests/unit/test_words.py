@@ -44,7 +44,7 @@ def test_strings_and_printed_docstrings(words: ModuleType) -> None:
         for _, line, name, _ in words._in("k.py", at, text)
     ]
     assert found == [
-        (10, "anew"), (13, "stands"), (6, "lies"), (6, "where (if)"), (6, "is none"),
+        (1, "whoever"), (10, "anew"), (13, "stands"), (6, "lies"), (6, "where (if)"), (6, "is none"),
     ]  # fmt: skip
 
 

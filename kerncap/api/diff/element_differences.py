@@ -1,4 +1,4 @@
-"""How far apart elements lie, and where: fed block by block, in any order."""
+"""How far apart elements are, and where: fed block by block, in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one side does differently when it is run again: nondeterminism, which is no difference of the two."""
+"""What one side does differently when it is run again: nondeterminism, which is not counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices saves of a few files by their stat: whatever an editor does, on every file system.
+"""Notices saves of a few files by their stat: of any editor, on every file system.
 
 Editors truncate and write, or write beside and rename, or delete first; so a change counts once the file is
 there and has stood still for a moment. A stat of a few files takes microseconds: the caller looks every

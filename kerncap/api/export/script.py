@@ -1,4 +1,4 @@
-"""A Triton launch as one Python program that needs torch and triton alone."""
+"""A Triton launch as one Python program that needs only torch and triton."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often each block of a kernel runs: its control flow alone, evaluated for all programs."""
+"""How often each block of a kernel runs: only its control flow, evaluated for all programs."""
 
 from __future__ import annotations
 

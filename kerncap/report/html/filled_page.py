@@ -1,4 +1,4 @@
-"""A template filled as one file: style and script in it, and allowed by their digests alone."""
+"""A template filled as one file: style and script in it, and allowed only by their digests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far two results lie apart: in units in the last place and relative, with maps of NaN and infinity.
+"""How far two results are apart: in units in the last place and relative, with maps of NaN and infinity.
 
 For the engines with torch and for those without: all arrays here are numpy's float64, which holds every
 narrower float exactly.

@@ -1,4 +1,4 @@
-"""What is the same of every device: where its regions lie, and those of the host among them."""
+"""What is the same of every device: where its regions are, and those of the host among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few kernels of our own that work on big regions where they lie, as PTX text.
+"""The few kernels of our own that work on big regions in place, as PTX text.
 
 Of a driver that does not take them (or has no compiler for PTX) only speed is lost: `bulk` does the same on
 the host. Every thread has eight bytes: a word of a region (`pattern`), or a byte of a bitmap (the others).

@@ -1,4 +1,4 @@
-"""Where the regions of a CUDA launch lie: each at its captured address, whatever kind of memory it was.
+"""Where the regions of a CUDA launch are: each at its captured address, for any kind of memory.
 
 A reservation's address hint is honoured only on 32 MiB granules, and success may come with another address.
 So the 32 MiB-aligned superset of the regions is reserved, before anything takes memory, and physical 2 MiB

@@ -1,1 +1,1 @@
-"""HIP launches on an AMD GPU, through ROCr alone: memory at captured addresses, code objects, dispatches."""
+"""HIP launches on an AMD GPU, only through ROCr: memory at captured addresses, code objects, dispatches."""

@@ -1,4 +1,4 @@
-"""Where the regions of a HIP launch lie: each at its captured address, whatever kind of memory it was.
+"""Where the regions of a HIP launch are: each at its captured address, for any kind of memory.
 
 An AMD GPU's addresses are the process's own, so whatever this process maps may lie in the way: the ranges
 are held before ROCr is loaded, and released one by one just before they are reserved. A reservation's address

@@ -1,1 +1,1 @@
-"""Native launches: memory, states, comparison and timing with numpy and the driver alone."""
+"""Native launches: memory, states, comparison and timing with only numpy and the driver."""

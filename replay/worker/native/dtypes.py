@@ -1,4 +1,4 @@
-"""Element types by the manifest's names, read from and written to their bits with numpy alone.
+"""Element types by the manifest's names, read from and written to their bits with only numpy.
 
 numpy has neither bfloat16 nor the 8-bit floats: those are decoded by shifting and by a table.
 Source: OCP 8-bit Floating Point Specification 1.0 (e4m3fn has no infinity and one NaN per sign, e5m2 both);

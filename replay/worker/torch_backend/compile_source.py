@@ -1,4 +1,4 @@
-"""Triton's compiler for a target that need not be here, on arguments that are no tensors.
+"""Triton's compiler for a target that need not be here, on arguments that are not tensors.
 
 No device is touched, and torch is not loaded, but by a module that imports it.
 """

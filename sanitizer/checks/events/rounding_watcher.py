@@ -1,4 +1,4 @@
-"""Accesses whose address, mask or number a GPU's rounding may change: what was seen of them is no verdict."""
+"""Accesses whose address, mask or number a GPU's rounding may change: what they do decides nothing."""
 
 from __future__ import annotations
 

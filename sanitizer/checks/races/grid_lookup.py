@@ -1,4 +1,4 @@
-"""What two programs share, looked up over the whole grid where algebra alone does not tell programs apart.
+"""What two programs share, looked up over the whole grid if algebra does not distinguish programs.
 
 Tile coordinates are often odd functions of the program id (swizzles with exclusive or, tables of tiles). They
 are evaluated for every program with numpy: if the coordinates that a conflict needs to be equal are

@@ -1,4 +1,4 @@
-"""Copies from global to shared memory that go on beside their thread (cp.async), until it waits for them.
+"""Copies from global to shared memory that go on while their thread runs (cp.async), until it waits.
 
 What is copied may not change meanwhile, and where it goes to may not be accessed. Source: PTX ISA 9.0, "Data
 Movement and Conversion Instructions: Asynchronous copy".

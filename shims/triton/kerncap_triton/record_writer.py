@@ -1,4 +1,4 @@
-"""Appends session records; shims/contract/records.h says how they lie there."""
+"""Appends session records; shims/contract/records.h has their layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of reachable memory at one moment, kept where that is cheapest until it is known who wants them.
+"""The bytes of reachable memory at one moment, kept in the cheapest place until it is known who wants them.
 
 Without a condition, and where a crash must be survived, they go to an image at once. A launch that
 ``--when`` will mostly drop has its device regions copied on the device, if there is room, and
