@@ -1,4 +1,4 @@
-"""The closure as strips: what of each region is zero, data, changed by the launch, written, untouched."""
+"""Reachable memory as strips: what of each region is zero, data, changed, written, untouched."""
 
 from __future__ import annotations
 
