@@ -364,7 +364,8 @@ class Engine(WorkerTimes):
         doubt = (
             (doubts.HEAP if self.side_inputs.heap else "") or self._doubt_of_place() or self._doubt_of_heap
         )
-        functions = doubts.FUNCTIONS if self.side_inputs.addresses else ""
+        has_addresses = self.side_inputs.addresses or self.side_inputs.unplaced
+        functions = doubts.FUNCTIONS if has_addresses else ""
         doubt = doubt or ", and ".join(filter(None, (doubts.of_runtime(self.side_inputs.runtime), functions)))
         doubt = doubt or doubts.of_shared(self.manifest)
         if doubt and which != ORIGINAL:

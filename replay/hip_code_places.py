@@ -92,7 +92,7 @@ def of_reproducer(reproducer: Reproducer) -> Captured | None:
     variables = {region.name: region.base for region in regions if region.name}
     dispatch = manifest.launch.dispatch
     kernel_object = dispatch.kernel_object if dispatch is not None else None
-    return captured(data, _kernel(reproducer), kernel_object, variables)
+    return captured(data, kernel_of(reproducer), kernel_object, variables)
 
 
 def captured(
@@ -133,6 +133,17 @@ def takes_addresses(elf: Elf, kernel: str) -> bool:
     return _has(np.frombuffer(code[: len(code) // 4 * 4], dtype="<u4"), (*_TAKES, *_CALLS))
 
 
+def is_unplaced(reproducer: Reproducer) -> bool:
+    """Whether the captured kernel takes addresses of a code object of which nothing says where it was."""
+    data = reproducer.code("hsaco")
+    if data is None or of_reproducer(reproducer) is not None:
+        return False
+    try:
+        return takes_addresses(Elf(data), kernel_of(reproducer))
+    except ElfProblem:
+        return False
+
+
 def calls(code: npt.NDArray[np.uint32]) -> bool:
     """Whether code calls functions."""
     return _has(code, _CALLS)
@@ -151,7 +162,7 @@ def doubt(reproducer: Reproducer, candidate: Path, files: list[list[Path]]) -> s
         return ""
     try:
         other = Elf(candidate.read_bytes())
-        kernel = _kernel(reproducer)
+        kernel = kernel_of(reproducer)
         if not takes_addresses(other, kernel) and not takes_addresses(code.elf, kernel):
             return ""
         has = _named(other)
@@ -190,7 +201,8 @@ def _words_into(inside: range, manifest: Manifest, files: list[list[Path]]) -> I
                     yield int(word)
 
 
-def _kernel(reproducer: Reproducer) -> str:
+def kernel_of(reproducer: Reproducer) -> str:
+    """The kernel's name in its code object."""
     return reproducer.manifest.kernel.mangled or reproducer.manifest.kernel.name
 
 

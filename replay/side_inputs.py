@@ -6,6 +6,7 @@ gives them back. A difference that they may explain says nothing against the ker
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -50,8 +51,9 @@ _RELATIVE = 13  # R_AMDGPU_RELATIVE64
 class SideInputs:
     """``clocks``: clocks and places of execution that are read, by name; ``order``: results of atomics are
     used; ``heap``: the module calls the device's malloc or free; ``prints``: it calls printf; ``addresses``:
-    its code or its variables have addresses of functions, or it calls some (AMD GPUs); ``runtime``: what the
-    kernel may use that only the application's HIP runtime has.
+    its code or its variables have addresses of functions, or it calls some (AMD GPUs); ``unplaced``: it takes
+    addresses of its code, and nothing says where that was (AMD GPUs, formats before 1.16); ``runtime``: what
+    the kernel may use that only the application's HIP runtime has.
     """
 
     clocks: tuple[str, ...] = ()
@@ -59,6 +61,7 @@ class SideInputs:
     heap: bool = False
     prints: bool = False
     addresses: bool = False
+    unplaced: bool = False
     runtime: tuple[str, ...] = ()
 
     @property
@@ -68,6 +71,8 @@ class SideInputs:
         found += ["uses what its atomics give back, which depends on who comes first"] if self.order else []
         found += ["calls the device's malloc"] if self.heap else []
         found += ["has functions whose addresses are others in each process"] if self.addresses else []
+        if self.unplaced and not self.addresses:
+            found += ["takes addresses of its code, and this reproducer does not say where that was"]
         return ", ".join(found)
 
 
@@ -79,7 +84,7 @@ def of_reproducer(reproducer: Reproducer) -> SideInputs:
         if data is not None and len(data) <= _MOST_BYTES:
             found = look(data, name)
             if found is not None:
-                return found
+                return dataclasses.replace(found, unplaced=hip_code_places.is_unplaced(reproducer))
     return SideInputs()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kerncap.api.export import code_addresses
 from kerncap.api.export.launch_header import launch_header
 from kerncap.api.export.memory_blocks import Bytes, Contents, Pointer, Span, Targets, require_values
 from kerncap.api.export.rebuild import rebuild
@@ -18,6 +19,7 @@ from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
 from kerncap.log import one_line
+from kerncap.replay import hip_code_places
 
 _PAGE = 4096
 _HEAD = struct.Struct("<IIQQ")  # region, whether it is what to flip, offset, bytes that follow
@@ -35,6 +37,7 @@ def write_native(reproducer: Reproducer, folder: Path) -> tuple[str, ...]:
     vendor = _vendor(reproducer)
     images = _write_images(reproducer, folder, vendor)
     contents = Contents(reproducer)
+    code_addresses.require_none(reproducer, contents)
     words = _words(contents)
     left_out = idle_static_variables(reproducer, contents) if vendor == "hip" else set()
     with (folder / "memory.bin").open("wb") as file:
@@ -160,6 +163,8 @@ def _notes(contents: Contents, manifest: Manifest) -> Iterator[str]:
         yield f"in the application the launch ended with a {oracle}: the project passes if it does not"
     elif oracle != "trusted":
         yield f"the application's result is {oracle}: agreeing with it does not prove the kernel right"
+    if hip_code_places.is_unplaced(contents.reproducer):
+        yield "nothing says where the application had the code: a pointer to a function leads elsewhere"
     if any(region.kind == "managed" for region in manifest.regions):
         yield "managed memory is plain device memory in the project"
 

@@ -134,15 +134,34 @@ def test_a_newer_compilers_code(loaded: Captured, tmp_path: Path) -> None:
             )
 
 
+def older(manifest: Manifest) -> Manifest:
+    """As before format 1.16: it does not say where the code was."""
+    dispatch = manifest.launch.dispatch
+    assert dispatch is not None and dispatch.kernel_object
+    without = replace(dispatch, kernel_object=None)
+    return replace(manifest, launch=replace(manifest.launch, dispatch=without))
+
+
+def test_a_place_that_nothing_tells(shared_bench: Bench, programs: Programs, tmp_path: Path) -> None:
+    """The launch stores addresses of functions, and in the older reproducer they can't be compared."""
+    run = shared_bench.capture("-k", "store", program=(programs("addresses"),))
+    [captured] = run.paths
+    assert shared_bench.judge(captured)["result"] == "pass"
+    document = shared_bench.judge(write_again(captured, tmp_path, older), "--trust")
+    assert document["result"] == "undecided", document
+    assert "this reproducer does not say where that was" in " ".join(document["reasons"]), document
+
+
+@pytest.mark.parametrize(("name", "what"), [("by_memory", "add"), ("by_table", "Square::area")])
+def test_an_export_names_what_it_can_not_call(
+    compiled: Captured, tmp_path: Path, name: str, what: str
+) -> None:
+    done = compiled.bench.kerncap("export", compiled.paths[name], "--as", "cmake", "-o", tmp_path / "project")
+    assert done.status == 2 and f"has the address of {what}" in done.stderr, done.stderr
+    assert not (tmp_path / "project").exists()
+
+
 def test_a_place_that_only_a_variable_tells(compiled: Captured, tmp_path: Path) -> None:
-    """Reproducers before format 1.16 do not say where the code was."""
-
-    def older(manifest: Manifest) -> Manifest:
-        dispatch = manifest.launch.dispatch
-        assert dispatch is not None and dispatch.kernel_object
-        without = replace(dispatch, kernel_object=None)
-        return replace(manifest, launch=replace(manifest.launch, dispatch=without))
-
     path = write_again(compiled.paths["areas"], tmp_path, older)
     assert compiled.bench.judge(path, "--trust")["result"] == "pass"
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from kerncap.answer import Answer
+from kerncap.api.export import export
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
+from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.replay import function_addresses
 from tests.unit.capture.built_images import cubin
@@ -49,6 +51,11 @@ def test_the_words_become_what_they_are_here(tmp_path: Path, called: int) -> Non
     result = run(through(called=called).seal(tmp_path))
     assert result.answer is Answer.YES, result.verdict.reasons
     assert "addresses of 2 functions are others here" in result.notes
+
+
+def test_an_export_names_the_variable(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"table \(byte 0\) has the address of a function"):
+        export(through().seal(tmp_path), "cmake", tmp_path / "project")
 
 
 @pytest.mark.usefixtures("stand_in")
