@@ -35,9 +35,13 @@ class Result(NamedTuple):
 
 
 def rocm_prefix() -> Path | None:
-    """The ROCm user space that ``make amd-gpu`` unpacks; its libLLVM knows gfx950."""
-    prefix = Path(os.environ.get("AMD_GPU_ROCM") or ROOT / "build" / "amd-gpu" / "rocm")
-    return prefix if (prefix / "usr/lib64/ld-linux-x86-64.so.2").exists() else None
+    """The newest ROCm user space that ``make amd-gpu`` unpacked: its libLLVM is 21 or, of ROCm 7, 22."""
+    chosen = os.environ.get("AMD_GPU_ROCM")
+    builds = [ROOT / "build" / name / "rocm" for name in ("amd-gpu-7", "amd-gpu")]
+    for prefix in [Path(chosen)] if chosen else builds:
+        if (prefix / "usr/lib64/ld-linux-x86-64.so.2").exists():
+            return prefix
+    return None
 
 
 @cache

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from tests.native.amd_gpu.coverage import HEADER, row, swept
-from tests.native.amd_gpu.isa import ARCHS, run_code
+from tests.native.amd_gpu.isa import ARCHS, rocm_prefix, run_code
 from tests.native.building import ROOT
 
 pytestmark = [pytest.mark.long, pytest.mark.parametrize("arch", ARCHS)]
@@ -43,6 +43,9 @@ def test_another_llvm_reads_the_same(arch: str) -> None:
 
 
 def test_the_manual_says_how_many(arch: str) -> None:
+    prefix = rocm_prefix()
+    if prefix is None or not list(prefix.glob("usr/lib/*/libLLVM.so.22*")):
+        pytest.skip("the manual counts what libLLVM 22 knows (make amd-gpu ROCM=7)")
     manual = (ROOT / "docs" / "hip.md").read_text()
     [table] = re.findall(rf"{re.escape(HEADER)}\n\|[-|]+\n((?:\|.*\n)+)", manual)
     assert row(arch) in table.splitlines(), "python -m tests.native.amd_gpu.coverage"

@@ -134,6 +134,33 @@ def test_wide_shifts() -> None:
         np.testing.assert_array_equal(pairs(lanes(text, [x, B], words=2), np.uint64), want)
 
 
+@pytest.mark.parametrize("exec_mask", [None, 0xFF0FFFFF000000F1])
+def test_wide_integers_of_each_kind_of_operand(exec_mask: int | None) -> None:
+    """Registers, scalars and constants; results in their sources' place; some lanes."""
+    x, y = U << np.uint64(32) | V, W << np.uint64(32) | U
+    fixed = np.uint64(0x123456789ABCDEF1)
+    start = "s_mov_b32 s20, 0x9abcdef1\ns_mov_b32 s21, 0x12345678\ns_mov_b32 s22, 37\n"
+    start += "v_mov_b32_e32 v40, v10\nv_mov_b32_e32 v41, v11\n"
+    if exec_mask is not None:
+        start += f"s_mov_b32 exec_lo, {exec_mask & 0xFFFFFFFF:#x}\ns_mov_b32 exec_hi, {exec_mask >> 32:#x}\n"
+    active = np.array([exec_mask is None or bool(exec_mask >> lane & 1) for lane in range(64)])
+    shift, part = B.astype(np.uint64) & np.uint64(63), B.astype(np.uint64) & np.uint64(7)
+    for text, want in (
+        ("v_lshlrev_b64 v[40:41], s22, v[40:41]", x << np.uint64(37)),
+        ("v_lshlrev_b64 v[40:41], 5, v[40:41]", x << np.uint64(5)),
+        ("v_lshlrev_b64 v[40:41], v14, s[20:21]", fixed << shift),
+        ("v_lshlrev_b64 v[40:41], v14, -1", np.uint64(0xFFFFFFFFFFFFFFFF) << shift),
+        ("v_lshl_add_u64 v[40:41], v[12:13], v14, v[40:41]", (y << part) + x),
+        ("v_lshl_add_u64 v[40:41], v[12:13], 2, s[20:21]", (y << np.uint64(2)) + fixed),
+        ("v_lshl_add_u64 v[40:41], s[20:21], v14, v[12:13]", (fixed << part) + y),
+        ("v_lshl_add_u64 v[40:41], v[12:13], 0, -1", y - np.uint64(1)),
+    ):
+        with np.errstate(over="ignore"):
+            expected = np.where(active, want, x)
+        got = lanes(start + text, [x, y, B], words=2, arch="gfx942")
+        np.testing.assert_array_equal(pairs(got, np.uint64), expected, text)
+
+
 REAL = {
     "v_add_f32_e32 v40, v10, v12": lambda a, b: a + b,
     "v_sub_f32_e32 v40, v10, v12": lambda a, b: a - b,

@@ -3,7 +3,7 @@
 //   Path(wave, instruction, first)   `first` is the operand where its address begins
 //   read(lane, to, bytes), write(lane, from, bytes)
 //   word(lane, bytes)                where an atomic happens; null where it is dropped
-//   span(bytes, write)               the host's view of all 64 lanes side by side, or null
+//   find_rows(write, rows)           the rows of one word for each lane, if all lanes are in such rows
 //   around(bytes, write, at)         the same of lanes anywhere
 //   load_address, store_address, store_data   operand numbers of loads and stores
 #ifndef KERNCAP_AMD_GPU_ISA_ACCESS_H
@@ -45,6 +45,33 @@ inline u8* around_addresses(const Reach& reach, Lanes<u64>& address, u64 active,
   return found;
 }
 
+// Where a word of each of sixteen lanes is: one behind the other, or one for all.
+struct Row {
+  u8* at;
+  bool same;
+};
+constexpr unsigned rows = lanes / sixteen;
+
+enum class Lie { apart, together, same };
+inline Lie lie_of(const u32* from, u32 first) {
+  constexpr Sixteen<u32> steps = {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60};
+  const Sixteen<u32> behind = sixteen_at(from) - first;
+  if (!differ(behind, steps)) return Lie::together;
+  return differ(behind, Sixteen<u32>{}) ? Lie::apart : Lie::same;
+}
+
+inline void load_row(const Row& row, u32* to) {
+  Sixteen<u32> words = {};
+  if (row.same) {
+    u32 word;
+    std::memcpy(&word, row.at, sizeof word);
+    words += word;
+  } else {
+    std::memcpy(&words, row.at, sizeof words);
+  }
+  *reinterpret_cast<Sixteen<u32>*>(to) = words;
+}
+
 // A 16-bit load may fill half of a register and keep the other one; a 16-bit store may take the upper half.
 enum class Half { none, low, high };
 
@@ -80,8 +107,9 @@ void load_words(Wave& wave, const Instruction& in) {
   Path path(wave, in, Path::load_address);
   const u16 to = in.operand(0).index;
   if (words == 1) {
-    if (const u8* all = path.span(4, false)) {
-      std::memcpy(wave.vector[to], all, sizeof wave.vector[to]);
+    Row found[rows];
+    if (path.find_rows(false, found)) {
+      for (unsigned r = 0; r < rows; r++) load_row(found[r], wave.vector[to] + r * sixteen);
       return;
     }
   }
@@ -125,8 +153,10 @@ void store_words(Wave& wave, const Instruction& in) {
   Path path(wave, in, Path::store_address);
   const u16 from = in.operand(Path::store_data).index;
   if (words == 1) {
-    if (u8* all = path.span(4, true)) {
-      std::memcpy(all, wave.vector[from], sizeof wave.vector[from]);
+    Row found[rows];
+    if (path.find_rows(true, found)) {
+      for (unsigned r = 0; r < rows; r++)
+        std::memcpy(found[r].at, wave.vector[from] + r * sixteen, sizeof(Sixteen<u32>));
       return;
     }
   }

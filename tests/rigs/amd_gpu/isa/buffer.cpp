@@ -56,12 +56,14 @@ class BufferPath {
     if (!found) throw Stop{FaultKind::memory, "atomic across two mappings", address(lane), true};
     return found;
   }
-  [[gnu::noinline]] u8* span(u32 bytes, bool write) {
-    if (is_scratch_ || structured_ || wave_.exec() != ~u64{0}) return nullptr;
+  [[gnu::noinline]] bool find_rows(bool write, Row* found) const {
+    if (is_scratch_ || structured_ || wave_.exec() != ~u64{0}) return false;
     u64 differs = 0;
-    for (unsigned l = 0; l < lanes; l++) differs |= offset_[l] ^ (offset_[0] + u64{bytes} * l);
-    if (differs || !in_range(0, 0, bytes * lanes)) return nullptr;
-    return wave_.reach.inside_one_if(address(0), u64{bytes} * lanes, write);
+    for (unsigned l = 0; l < lanes; l++) differs |= offset_[l] ^ (offset_[0] + u64{4} * l);
+    if (differs || !in_range(0, 0, 4 * lanes)) return false;
+    u8* all = wave_.reach.inside_one_if(address(0), 4 * lanes, write);
+    for (unsigned r = 0; all && r < rows; r++) found[r] = {all + 4 * sixteen * r, false};
+    return all;
   }
   [[gnu::noinline]] u8* around(u32 bytes, bool write, Around& at) const {
     if (is_scratch_ || structured_) return nullptr;

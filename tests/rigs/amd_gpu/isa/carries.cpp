@@ -5,38 +5,57 @@
 namespace amd_gpu {
 namespace {
 
-// In 32 bits throughout, for the loop over lanes to be vectorised.
-struct Sum {
-  u32 value, carry;
-};
-Sum add(u32 a, u32 b, u32 carry) {
-  const u32 sum = a + b, whole = sum + carry;
-  return {whole, static_cast<u32>(sum < a) | static_cast<u32>(whole < sum)};
+u64 mask_of_less(const Sixteen<u32>& a, const Sixteen<u32>& b) {
+#if defined(__AVX512F__)
+  return _mm512_cmplt_epu32_mask(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
+#else
+  return mask_of(a < b);
+#endif
 }
-Sum subtract(u32 a, u32 b, u32 borrow) {
-  const u32 difference = a - b;
-  return {difference - borrow, static_cast<u32>(a < b) | static_cast<u32>(difference < borrow)};
+Sixteen<u32> ones_of(u64 mask, unsigned first) {
+  return -reinterpret_cast<Sixteen<u32>>(flags_of(mask, first));
 }
 
-// Operands: result, carry out, two sources, and carry in where the instruction has one.
-template <class F>
-void with_carry(Table& table, std::initializer_list<std::string_view> mnemonics, F) {
-  for (const std::string_view mnemonic : mnemonics) {
-    table.add(mnemonic, [](Wave& wave, const Instruction& in) {
-      Lanes<u32> room_a, room_b, results, carried;
-      const u32* a = source<u32>(wave, in, 2, 0, room_a);
-      const u32* b = source<u32>(wave, in, 3, 1, room_b);
-      spread(in.operand_count > 4 ? wave.get64(in.operand(4)) : 0, carried.lane);
-      for (unsigned l = 0; l < lanes; l++) {
-        const Sum sum = F{}(a[l], b[l], carried[l]);
-        results[l] = sum.value;
-        carried[l] = sum.carry;
-      }
-      const u64 exec = wave.exec();
-      put(wave, in, 0, results);
-      put_mask(wave, in.operand(1), mask_of(carried) & exec);
-    });
+struct Sum {
+  Sixteen<u32> value;
+  u64 carry;
+};
+struct Add {
+  static Sum of(const Sixteen<u32>& a, const Sixteen<u32>& b, const Sixteen<u32>& carry) {
+    const Sixteen<u32> sum = a + b, whole = sum + carry;
+    return {whole, mask_of_less(sum, a) | mask_of_less(whole, sum)};
   }
+};
+struct Subtract {
+  static Sum of(const Sixteen<u32>& a, const Sixteen<u32>& b, const Sixteen<u32>& borrow) {
+    const Sixteen<u32> difference = a - b;
+    return {difference - borrow, mask_of_less(a, b) | mask_of_less(difference, borrow)};
+  }
+};
+struct SubtractReversed {
+  static Sum of(const Sixteen<u32>& a, const Sixteen<u32>& b, const Sixteen<u32>& borrow) {
+    return Subtract::of(b, a, borrow);
+  }
+};
+
+// Operands: result, carry out, two sources, and carry in where the instruction has one.
+template <class Operation>
+void with_carry(Wave& wave, const Instruction& in) {
+  Lanes<u32> room_a, room_b, results;
+  const u32* a = source<u32>(wave, in, 2, 0, room_a);
+  const u32* b = source<u32>(wave, in, 3, 1, room_b);
+  const u64 carry = in.operand_count > 4 ? wave.get64(in.operand(4)) : 0, exec = wave.exec();
+  const bool in_place = in.plain && exec == ~u64{0};
+  u32* to = in_place ? wave.vector[in.operand(0).index] : results.lane;
+  u64 out = 0;
+  for (unsigned l = 0; l < lanes; l += sixteen) {
+    const Sixteen<u32> ones = carry ? ones_of(carry, l) : Sixteen<u32>{};
+    const Sum sum = Operation::of(sixteen_at(a + l), sixteen_at(b + l), ones);
+    *reinterpret_cast<Sixteen<u32>*>(to + l) = sum.value;
+    out |= sum.carry << l;
+  }
+  if (!in_place) put(wave, in, 0, results);
+  put_mask(wave, in.operand(1), out & exec);
 }
 
 // v_mad_u64_u32: 32-bit factors, a 64-bit sum and its carry.
@@ -62,21 +81,27 @@ void wide_product(Wave& wave, const Instruction& in) {
 // Operands: result, sources for 0 and 1, mask (vcc where the text has none). Signs are of floats.
 void select(Wave& wave, const Instruction& in) {
   Lanes<f32> room_a, room_b, results;
-  const f32* a = source<f32>(wave, in, 1, 0, room_a);
-  const f32* b = source<f32>(wave, in, 2, 1, room_b);
-  const u64 mask = in.operand_count > 3 ? wave.get64(in.operand(3)) : wave.vcc();
-  copy_row(reinterpret_cast<u32*>(results.lane), reinterpret_cast<const u32*>(a));
-  merge(reinterpret_cast<u32*>(results.lane), reinterpret_cast<const u32*>(b), mask);
-  put(wave, in, 0, results);
+  const auto* a = reinterpret_cast<const u32*>(source<f32>(wave, in, 1, 0, room_a));
+  const auto* b = reinterpret_cast<const u32*>(source<f32>(wave, in, 2, 1, room_b));
+  const u64 mask = in.operand_count > 3 ? wave.get64(in.operand(3)) : wave.vcc(), exec = wave.exec();
+  const bool direct = in.plain;
+  u32* to = direct ? wave.vector[in.operand(0).index] : reinterpret_cast<u32*>(results.lane);
+  for (unsigned l = 0; l < lanes; l += sixteen) {
+    const Sixteen<u32> chosen = flags_of(mask, l) ? sixteen_at(b + l) : sixteen_at(a + l);
+    store_sixteen(to + l, chosen, direct ? exec : ~u64{0}, l);
+  }
+  if (!direct) put(wave, in, 0, results);
 }
 
 }  // namespace
 
 void add_carries(Table& t) {
-  with_carry(t, {"v_add_co_u32", "v_addc_co_u32"}, [](u32 a, u32 b, u32 c) { return add(a, b, c); });
-  with_carry(t, {"v_sub_co_u32", "v_subb_co_u32"}, [](u32 a, u32 b, u32 c) { return subtract(a, b, c); });
-  with_carry(t, {"v_subrev_co_u32", "v_subbrev_co_u32"},
-             [](u32 a, u32 b, u32 c) { return subtract(b, a, c); });
+  t.add("v_add_co_u32", with_carry<Add>);
+  t.add("v_addc_co_u32", with_carry<Add>);
+  t.add("v_sub_co_u32", with_carry<Subtract>);
+  t.add("v_subb_co_u32", with_carry<Subtract>);
+  t.add("v_subrev_co_u32", with_carry<SubtractReversed>);
+  t.add("v_subbrev_co_u32", with_carry<SubtractReversed>);
   t.add("v_mad_u64_u32", wide_product<u32, u64>);
   t.add("v_mad_i64_i32", wide_product<i32, i64>);
   t.add("v_cndmask_b32", select);

@@ -7,68 +7,85 @@ namespace {
 
 // How two numbers can lie; a relation is the set of those that it holds for.
 enum Order : u32 { less = 1, equal = 2, greater = 4, unordered = 8 };
-constexpr u32 sets_exec = 16;  // v_cmpx
+constexpr u32 sets_exec = 1;  // v_cmpx
 
-template <class Flags>
-void put_flags(Wave& wave, const Instruction& in, const Flags& flags) {
-  const u64 mask = mask_of(flags) & wave.exec();
+void put_flags(Wave& wave, const Instruction& in, u64 flags) {
+  const u64 mask = flags & wave.exec();
   put_mask(wave, in.operand(0), mask);
   if (in.detail & sets_exec) wave.set_exec(mask);
 }
 
-// Operands: mask, two sources.
-template <class T>
-void compare(Wave& wave, const Instruction& in) {
-  Lanes<T> room_a, room_b;
-  Lanes<std::conditional_t<sizeof(T) == 4, u32, u8>> flags;  // as wide as T, to be vectorised
-  const T* a = source<T>(wave, in, 1, 0, room_a);
-  const T* b = source<T>(wave, in, 2, 1, room_b);
-  const u32 relation = in.detail;
-  for (unsigned l = 0; l < lanes; l++) {
-    const u32 order = a[l] < b[l] ? less : a[l] == b[l] ? equal : a[l] > b[l] ? greater : unordered;
-    flags[l] = (order & relation) != 0;
-  }
-  put_flags(wave, in, flags);
+// Of single numbers, or of vectors of them.
+template <u32 relation, class T>
+auto holds(const T& a, const T& b) {
+  if constexpr (relation == less) return a < b;
+  if constexpr (relation == equal) return a == b;
+  if constexpr (relation == greater) return a > b;
+  if constexpr (relation == (less | equal)) return a <= b;
+  if constexpr (relation == (greater | equal)) return a >= b;
+  if constexpr (relation == (less | greater)) return (a < b) | (a > b);
+  if constexpr (relation == (less | equal | greater)) return (a <= b) | (a > b);
 }
 
-template <class T>
-void add(Table& table, const std::string& type, const char* relation, u32 orders) {
-  table.add(std::string("v_cmp_") + relation + "_" + type, Entry{.execute = compare<T>, .detail = orders});
+// Operands: mask, two sources. `orders` holds if one of its four does, or if the others don't.
+template <class T, u32 orders>
+void compare(Wave& wave, const Instruction& in) {
+  constexpr bool opposite = orders & unordered;
+  constexpr u32 relation = opposite ? ~orders & (less | equal | greater) : orders;
+  Lanes<T> room_a, room_b;
+  const T* a = source<T>(wave, in, 1, 0, room_a);
+  const T* b = source<T>(wave, in, 2, 1, room_b);
+  u64 mask = 0;
+  if constexpr (relation == 0) {
+  } else if constexpr (sizeof(T) == 4) {
+    for (unsigned l = 0; l < lanes; l += sixteen)
+      mask |= mask_of(holds<relation>(sixteen_at(a + l), sixteen_at(b + l))) << l;
+  } else {
+    Lanes<u8> flags;
+    for (unsigned l = 0; l < lanes; l++) flags[l] = holds<relation>(a[l], b[l]);
+    mask = mask_of(flags);
+  }
+  put_flags(wave, in, opposite ? ~mask : mask);
+}
+
+template <class T, u32 orders>
+void add(Table& table, const std::string& type, const char* relation) {
+  table.add(std::string("v_cmp_") + relation + "_" + type, compare<T, orders>);
   table.add(std::string("v_cmpx_") + relation + "_" + type,
-            Entry{.execute = compare<T>, .detail = orders | sets_exec});
+            Entry{.execute = compare<T, orders>, .detail = sets_exec});
 }
 
 template <class T>
 void add_ordered(Table& t, const char* type) {
-  add<T>(t, type, "f", 0);
-  add<T>(t, type, "lt", less);
-  add<T>(t, type, "eq", equal);
-  add<T>(t, type, "le", less | equal);
-  add<T>(t, type, "gt", greater);
-  add<T>(t, type, "ge", greater | equal);
+  add<T, 0>(t, type, "f");
+  add<T, less>(t, type, "lt");
+  add<T, equal>(t, type, "eq");
+  add<T, less | equal>(t, type, "le");
+  add<T, greater>(t, type, "gt");
+  add<T, greater | equal>(t, type, "ge");
 }
 
 template <class T>
 void add_integer(Table& t, const char* type) {
   add_ordered<T>(t, type);
-  add<T>(t, type, "ne", less | greater);
-  add<T>(t, type, "t", less | equal | greater);
+  add<T, less | greater>(t, type, "ne");
+  add<T, less | equal | greater | unordered>(t, type, "t");
 }
 
 // "n" is the opposite, which holds for a NaN.
 template <class T>
 void add_real(Table& t, const char* type) {
   add_ordered<T>(t, type);
-  add<T>(t, type, "lg", less | greater);
-  add<T>(t, type, "o", less | equal | greater);
-  add<T>(t, type, "u", unordered);
-  add<T>(t, type, "nge", less | unordered);
-  add<T>(t, type, "nlg", equal | unordered);
-  add<T>(t, type, "ngt", less | equal | unordered);
-  add<T>(t, type, "nle", greater | unordered);
-  add<T>(t, type, "neq", less | greater | unordered);
-  add<T>(t, type, "nlt", equal | greater | unordered);
-  add<T>(t, type, "tru", less | equal | greater | unordered);
+  add<T, less | greater>(t, type, "lg");
+  add<T, less | equal | greater>(t, type, "o");
+  add<T, unordered>(t, type, "u");
+  add<T, less | unordered>(t, type, "nge");
+  add<T, equal | unordered>(t, type, "nlg");
+  add<T, less | equal | unordered>(t, type, "ngt");
+  add<T, greater | unordered>(t, type, "nle");
+  add<T, less | greater | unordered>(t, type, "neq");
+  add<T, equal | greater | unordered>(t, type, "nlt");
+  add<T, less | equal | greater | unordered>(t, type, "tru");
 }
 
 // Bits of a class mask, from 0: signaling NaN, quiet NaN, then -inf, -normal, -denormal, -0, +0, +denormal,
@@ -94,7 +111,7 @@ void compare_class(Wave& wave, const Instruction& in) {
   const T* value = source<T>(wave, in, 1, 0, room_a);
   const u32* classes = source<u32>(wave, in, 2, 1, room_b);
   for (unsigned l = 0; l < lanes; l++) flags[l] = classes[l] >> class_bit(value[l]) & 1;
-  put_flags(wave, in, flags);
+  put_flags(wave, in, mask_of(flags));
 }
 
 template <class T>

@@ -133,7 +133,7 @@ void add_control(Table& t) {
        {"s_nop", "s_waitcnt", "s_setprio", "s_icache_inv", "s_sethalt", "s_setkill", "s_ttracedata",
         "s_wakeup", "s_incperflevel", "s_decperflevel", "v_nop", "buffer_wbinvl1", "buffer_wbinvl1_vol",
         "buffer_wbl2", "buffer_invl2", "buffer_inv"}) {
-    t.add_words_only(name, nothing);
+    t.add(name, Entry{.execute = nothing, .idle = true, .words_only = true});
   }
 }
 

@@ -36,7 +36,7 @@ void float_to_half_rows(Wave& wave, const Instruction& in) {
 void half_to_float_rows(Wave& wave, const Instruction& in) {
   Lanes<f32> results;
   const Operand& from = in.operand(1);
-  if (in.plain && from.is_vector()) {
+  if (in.plain && from.is_vector() && !from.negate && !from.absolute) {
     halves_to_floats(wave.vector[from.index], in.op_sel & 1 ? 16 : 0, results.lane);
   } else {
     Lanes<f16> room;

@@ -38,6 +38,24 @@ void count_lower(Wave& wave, const Instruction& in) {
   put(wave, in, 0, results);
 }
 
+// The data of the lane whose number times four is `from` and `offset`.
+void pick_lanes(const u32* data, const u32* from, u32 offset, u32* results) {
+#if defined(__AVX512F__)
+  __m512i rows[4];
+  for (unsigned r = 0; r < 4; r++) rows[r] = _mm512_loadu_si512(data + r * sixteen);
+  for (unsigned l = 0; l < lanes; l += sixteen) {
+    const Sixteen<u32> lane = (sixteen_at(from + l) + offset) >> 2;
+    const auto which = reinterpret_cast<__m512i>(lane);
+    const __m512i low = _mm512_permutex2var_epi32(rows[0], which, rows[1]),
+                  high = _mm512_permutex2var_epi32(rows[2], which, rows[3]);
+    const __mmask16 is_high = _mm512_test_epi32_mask(which, _mm512_set1_epi32(32));
+    _mm512_storeu_si512(results + l, _mm512_mask_blend_epi32(is_high, low, high));
+  }
+#else
+  for (unsigned l = 0; l < lanes; l++) results[l] = data[(from[l] + offset) / 4 & 63];
+#endif
+}
+
 // "Backward": each lane says from which lane it reads. An inactive one gives 0.
 void bpermute(Wave& wave, const Instruction& in) {
   const u32 *from = wave.vector[in.operand(1).index], *data = wave.vector[in.operand(2).index];
@@ -50,7 +68,7 @@ void bpermute(Wave& wave, const Instruction& in) {
     room = results;
     data = room.lane;
   }
-  for (unsigned l = 0; l < lanes; l++) results[l] = data[(from[l] + offset) / 4 & 63];
+  pick_lanes(data, from, offset, results.lane);
   merge(wave.vector[in.operand(0).index], results.lane, exec);
 }
 

@@ -63,15 +63,13 @@ void parse_operands(std::string_view text, Instruction& instruction) {
 void choose(Instruction& instruction, const Entry& entry) {
   instruction.execute = entry.execute;
   instruction.detail = entry.detail;
+  instruction.idle = entry.idle;
   if (!instruction.clamp || entry.clamps) return;
   if (!entry.clamped) unsupported(instruction, "clamp is not known here");
   instruction.execute = entry.clamped;
 }
 
 bool is_plain(const Instruction& instruction) {
-  for (const Operand& operand : instruction.operands) {
-    if (operand.negate || operand.absolute) return false;
-  }
   return !instruction.dpp && !instruction.sdwa && !instruction.clamp && !instruction.output_scale;
 }
 

@@ -150,6 +150,8 @@ class Worker {
       pc_ = wave.pc, last_ = nullptr;
       const Instruction& instruction = code_.behind(previous, wave.pc);
       last_ = previous = &instruction;
+      __builtin_prefetch(instruction.next);
+      __builtin_prefetch(reinterpret_cast<const char*>(instruction.next) + 64);
       if (tells) {
         log(5, "%llx: %s exec=%llx", static_cast<unsigned long long>(wave.pc), instruction.text.c_str(),
             static_cast<unsigned long long>(wave.exec()));

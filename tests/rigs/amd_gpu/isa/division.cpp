@@ -52,12 +52,13 @@ Scaled<T> scale(T value, T denominator, T numerator) {
 // Whether neither side of any active lane is near the ends of the exponents: then nothing is scaled, and no
 // case is special.
 bool are_ordinary(const f32* denominator, const f32* numerator, u64 exec) {
-  Lanes<u32> flags;
-  for (unsigned l = 0; l < lanes; l++) {
-    const u32 d = as<u32>(denominator[l]) >> 23 & 0xff, n = as<u32>(numerator[l]) >> 23 & 0xff;
-    flags[l] = static_cast<u32>(d - 80 < 95) & static_cast<u32>(n - 80 < 95);
+  u64 ordinary = 0;
+  for (unsigned l = 0; l < lanes; l += sixteen) {
+    const auto &d = sixteen_at(reinterpret_cast<const u32*>(denominator + l)),
+               &n = sixteen_at(reinterpret_cast<const u32*>(numerator + l));
+    ordinary |= mask_of(((d >> 23 & 0xff) - 80 < 95) & ((n >> 23 & 0xff) - 80 < 95)) << l;
   }
-  return (mask_of(flags) & exec) == exec;
+  return (ordinary & exec) == exec;
 }
 bool are_ordinary(const f64*, const f64*, u64) {
   return false;
@@ -72,6 +73,12 @@ void div_scale(Wave& wave, const Instruction& in) {
   const T* denominator = source<T>(wave, in, 3, 1, room_b);
   const T* numerator = source<T>(wave, in, 4, 2, room_c);
   if (are_ordinary(denominator, numerator, wave.exec())) {
+    if constexpr (sizeof(T) == 4) {
+      if (in.plain) {
+        merge(wave.vector[in.operand(0).index], reinterpret_cast<const u32*>(value), wave.exec());
+        return put_mask(wave, in.operand(1), 0);
+      }
+    }
     std::memcpy(results.lane, value, sizeof results);
     put(wave, in, 0, results);
     return put_mask(wave, in.operand(1), 0);

@@ -59,16 +59,19 @@ u8* FlatPath<space>::word(unsigned lane, u32 bytes) {
 }
 
 template <Space space>
-u8* FlatPath<space>::span(u32 bytes, bool write) {
-  if (space == Space::scratch || wave_.exec() != ~u64{0}) return nullptr;
-  const u32 first = low_[0], upper = high_ ? high_[0] : 0;
-  if (first > ~u32{0} - bytes * lanes) return nullptr;
-  u32 differs = 0;
-  for (unsigned l = 0; l < lanes; l++) differs |= low_[l] ^ (first + bytes * l);
-  if (high_) {
-    for (unsigned l = 0; l < lanes; l++) differs |= high_[l] ^ upper;
+bool FlatPath<space>::find_rows(bool write, Row* found) const {
+  if (space == Space::scratch || wave_.exec() != ~u64{0}) return false;
+  for (unsigned l = 0; l < lanes; l += sixteen) {
+    const Lie lie = lie_of(low_ + l, low_[l]);
+    if (lie == Lie::apart || (lie == Lie::same && write)) return false;
+    if (high_ && differ(sixteen_at(high_ + l), Sixteen<u32>{} + high_[l])) return false;
+    const u32 bytes = lie == Lie::same ? 4 : 4 * sixteen;
+    if (low_[l] > ~u32{0} - bytes) return false;
+    u8* at = wave_.reach.inside_one_if(address(l), bytes, write);
+    if (!at) return false;
+    *found++ = {at, lie == Lie::same};
   }
-  return differs ? nullptr : wave_.reach.inside_one_if(address(0), u64{bytes} * lanes, write);
+  return true;
 }
 
 template <Space space>

@@ -20,8 +20,8 @@ class FlatPath {
   void read(unsigned lane, void* to, u32 bytes);
   void write(unsigned lane, const void* from, u32 bytes);
   u8* word(unsigned lane, u32 bytes);
-  // Only for all 64 lanes in one mapping that was used before.
-  u8* span(u32 bytes, bool write);
+  // Only in mappings that were used before.
+  bool find_rows(bool write, Row* found) const;
   u8* around(u32 bytes, bool write, Around& at) const;
 
  private:

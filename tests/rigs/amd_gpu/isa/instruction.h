@@ -35,19 +35,27 @@ enum ScalarRegister : u16 {
   scc = 253,
 };
 
+constexpr unsigned lanes = 64;
+
+// A number in an instruction.
+struct Constant {
+  i64 integer = 0;
+  f64 real = 0;
+  alignas(64) u32 row[lanes] = {};  // its 32 bits, once for each lane
+};
+
 struct Operand {
   enum class Kind : u8 { none, vector, scalar, integer, real, off };
   Kind kind = Kind::none;
   u8 words = 1;
   u16 index = 0;  // of the first register; accumulation registers follow the 256 vector registers
   bool negate = false, absolute = false, sign_extend = false;
-  bool literal = false;  // 32 bits behind the instruction, not an inline constant
-  i64 integer = 0;
-  f64 real = 0;
+  bool literal = false;                // 32 bits behind the instruction, not an inline constant
+  const Constant* constant = nullptr;  // of an integer or a real number
 
   bool is_vector() const { return kind == Kind::vector; }
   bool is_scalar() const { return kind == Kind::scalar; }
-  bool is_constant() const { return kind == Kind::integer || kind == Kind::real; }
+  bool is_constant() const { return constant; }
 };
 
 // Which part of a 32-bit register an SDWA operand is.
@@ -71,16 +79,21 @@ enum class Move : u8 {
   row_newbcast,
 };
 
-struct Instruction {
+// First what every execution reads: a program's instructions and registers are more than the nearest cache
+// holds.
+struct alignas(64) Instruction {
   Execute execute = nullptr;
   u64 after = 0;                              // the address of what follows it
   mutable const Instruction* next = nullptr;  // what follows, where that is known and in the same page
+  u16 detail = 0;                             // the Entry's
   u8 size_bytes = 4;
   u8 operand_count = 0;
-  u32 detail = 0;  // the Entry's
+  bool idle = false;  // it changes nothing
+  bool sdwa = false, dpp = false;
+  bool plain = false;  // no DPP, SDWA, clamp or scale: what is computed is written as it is
   std::array<Operand, 6> operands;
-  std::array<u32, 3> words{};  // as encoded
 
+  std::array<u32, 3> words{};  // as encoded
   // VOP3 and VOP3P
   u8 op_sel = 0, op_sel_hi = 0, negate_lo = 0, negate_hi = 0;  // bit k is source k
   bool clamp = false;
@@ -90,8 +103,7 @@ struct Instruction {
   u8 truth_table = 0;           // v_bitop3
   bool fetch_inactive = false;  // v_permlane_swap
   // SDWA and DPP
-  bool sdwa = false, dpp = false, bound_ctrl = false;
-  bool plain = false;  // no DPP, SDWA, signs, clamp or scale: lanes are read and written as they are
+  bool bound_ctrl = false;
   Part destination = Part::all, source0 = Part::all, source1 = Part::all;
   enum class Unused : u8 { pad, sign_extend, preserve } unused = Unused::pad;
   Move move = Move::none;
@@ -115,7 +127,8 @@ struct Entry {
   Execute clamped =
       nullptr;          // for integers, where `clamp` saturates; floating point results are clamped by put()
   bool clamps = false;  // `execute` itself respects Instruction::clamp
-  u32 detail = 0;       // tells apart the instructions that share `execute`
+  u16 detail = 0;       // tells apart the instructions that share `execute`
+  bool idle = false;    // changes nothing, for a wait that is always over
   bool words_only = false;  // reads its operands from the encoding: the text is not looked at
 };
 

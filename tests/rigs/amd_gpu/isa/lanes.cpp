@@ -120,19 +120,6 @@ static void place_part(const Instruction& instruction, const u32* old, u32* valu
 }
 
 template <class T>
-void apply_signs(const Operand& operand, T* values) {
-  if constexpr (is_real<T>) {
-    using Bits = std::conditional_t<sizeof(T) == 8, u64, std::conditional_t<sizeof(T) == 4, u32, u16>>;
-    constexpr Bits sign = static_cast<Bits>(Bits{1} << (8 * sizeof(T) - 1));
-    const Bits kept = operand.absolute ? static_cast<Bits>(~sign) : static_cast<Bits>(~Bits{0});
-    const Bits flipped = operand.negate ? sign : Bits{0};
-    for (unsigned l = 0; l < lanes; l++) {
-      values[l] = as<T>(static_cast<Bits>((as<Bits>(values[l]) & kept) ^ flipped));
-    }
-  }
-}
-
-template <class T>
 const T* any_source(const Wave& wave, const Instruction& instruction, unsigned which, unsigned slot,
                     Lanes<T>& room) {
   const Operand& operand = instruction.operand(which);
@@ -160,7 +147,9 @@ const T* any_source(const Wave& wave, const Instruction& instruction, unsigned w
     const unsigned shift = instruction.op_sel >> slot & 1 ? 16 : 0;
     for (unsigned l = 0; l < lanes; l++) room[l] = as<T>(static_cast<u16>(from[l] >> shift));
   }
-  if (signs) apply_signs(operand, room.lane);
+  if constexpr (is_real<T>) {
+    if (signs) copy_with_signs(operand, room.lane, room.lane);
+  }
   return room.lane;
 }
 
@@ -215,7 +204,6 @@ void put_any(Wave& wave, const Instruction& instruction, unsigned which, Lanes<T
 }
 
 #define INSTANTIATE(T)                                                                             \
-  template void apply_signs<T>(const Operand&, T*);                                                \
   template const T* any_source<T>(const Wave&, const Instruction&, unsigned, unsigned, Lanes<T>&); \
   template void put_any<T>(Wave&, const Instruction&, unsigned, Lanes<T>&, OtherHalf);
 INSTANTIATE(u16)

@@ -20,6 +20,60 @@ struct alignas(64) Lanes {
   const T& operator[](unsigned l) const { return lane[l]; }
 };
 
+// Sixteen lanes, in one of the host's registers or in several.
+template <class T>
+struct SixteenOf {
+  typedef T type __attribute__((vector_size(64), aligned(4), may_alias));
+};
+template <class T>
+using Sixteen = typename SixteenOf<T>::type;
+constexpr unsigned sixteen = 16;
+
+template <class T>
+const Sixteen<T>& sixteen_at(const T* from) {
+  return *reinterpret_cast<const Sixteen<T>*>(from);
+}
+
+// Bit k is whether flag k is -1; what a comparison makes is -1 or 0.
+inline u64 mask_of(const Sixteen<i32>& flags) {
+#if defined(__AVX512F__)
+  return _mm512_movepi32_mask(reinterpret_cast<__m512i>(flags));
+#else
+  u64 mask = 0;
+  for (unsigned k = 0; k < sixteen; k++) mask |= u64{flags[k] != 0} << k;
+  return mask;
+#endif
+}
+
+inline bool differ(const Sixteen<u32>& a, const Sixteen<u32>& b) {
+#if defined(__AVX512F__)
+  return _mm512_cmpneq_epu32_mask(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
+#else
+  return mask_of(a != b);
+#endif
+}
+
+// And back, of a mask's bits from `first` on.
+inline Sixteen<i32> flags_of(u64 mask, unsigned first) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Sixteen<i32>>(_mm512_movm_epi32(static_cast<__mmask16>(mask >> first)));
+#else
+  constexpr Sixteen<u32> bits = {1,      1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
+                                 1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
+  return (bits & static_cast<u32>(mask >> first)) != 0;
+#endif
+}
+
+// Those of 16 lanes from `first` on that are in the mask.
+inline void store_sixteen(u32* to, const Sixteen<u32>& values, u64 mask, unsigned first) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_epi32(to, static_cast<__mmask16>(mask >> first), reinterpret_cast<__m512i>(values));
+#else
+  auto& old = *reinterpret_cast<Sixteen<u32>*>(to);
+  old = flags_of(mask, first) ? values : old;
+#endif
+}
+
 template <class T>
 constexpr bool is_real = std::is_same_v<T, f16> || std::is_same_v<T, f32> || std::is_same_v<T, f64>;
 
@@ -29,12 +83,12 @@ constexpr bool is_real = std::is_same_v<T, f16> || std::is_same_v<T, f32> || std
 template <class T>
 T uniform(const Wave& wave, const Operand& operand) {
   if constexpr (sizeof(T) == 8) {
-    if (is_real<T> && operand.literal) return as<T>(static_cast<u64>(operand.integer) << 32);
+    if (is_real<T> && operand.literal) return as<T>(static_cast<u64>(operand.constant->integer) << 32);
     return as<T>(wave.get64(operand));
   } else if constexpr (sizeof(T) == 4) {
     return as<T>(wave.get32(operand));
   } else {
-    if (operand.kind == Operand::Kind::real) return as<T>(static_cast<f16>(operand.real));
+    if (operand.kind == Operand::Kind::real) return as<T>(static_cast<f16>(operand.constant->real));
     return as<T>(static_cast<u16>(wave.get32(operand)));
   }
 }
@@ -59,6 +113,8 @@ inline const u32* words_of(const Wave& wave, const Instruction& instruction, con
   const u32* from;
   if (operand.is_vector()) {
     from = wave.vector[operand.index];
+  } else if (operand.is_constant()) {
+    from = operand.constant->row;
   } else {
     const u32 same = wave.get32(operand);
     for (unsigned l = 0; l < lanes; l++) room[l] = same;
@@ -70,7 +126,14 @@ inline const u32* words_of(const Wave& wave, const Instruction& instruction, con
 
 // Absolute value and negation, which are bits of real numbers.
 template <class T>
-void apply_signs(const Operand& operand, T* values);
+[[gnu::noinline]] void copy_with_signs(const Operand& operand, const T* from, T* to) {
+  using Bits = std::conditional_t<sizeof(T) == 8, u64, std::conditional_t<sizeof(T) == 4, u32, u16>>;
+  constexpr Bits sign = static_cast<Bits>(Bits{1} << (8 * sizeof(T) - 1));
+  const Bits kept = operand.absolute ? static_cast<Bits>(~sign) : static_cast<Bits>(~Bits{0});
+  const Bits flipped = operand.negate ? sign : Bits{0};
+#pragma GCC ivdep
+  for (unsigned l = 0; l < lanes; l++) to[l] = as<T>(static_cast<Bits>((as<Bits>(from[l]) & kept) ^ flipped));
+}
 
 // Source `slot` (operand `which`) for all lanes; `room` is used where it is not a plain register.
 template <class T>
@@ -78,26 +141,37 @@ const T* any_source(const Wave& wave, const Instruction& instruction, unsigned w
                     Lanes<T>& room);
 
 // The same where the instruction is plain, of 32 or 64 bits.
+// A call of its own would be a quarter of the instruction.
 template <class T>
-const T* plain_source(const Wave& wave, const Operand& operand, Lanes<T>& room) {
+[[gnu::always_inline]] inline const T* plain_source(const Wave& wave, const Operand& operand,
+                                                    Lanes<T>& room) {
+  const T* from = room.lane;
   if (operand.is_vector()) {
     const u32* words = wave.vector[operand.index];
     if constexpr (sizeof(T) == 4)
-      return reinterpret_cast<const T*>(words);
+      from = reinterpret_cast<const T*>(words);
     else
       for (unsigned l = 0; l < lanes; l++) room[l] = as<T>(join(words[l], words[lanes + l]));
+  } else if (sizeof(T) == 4 && operand.is_constant()) {
+    from = reinterpret_cast<const T*>(operand.constant->row);
   } else {
     const T same = uniform<T>(wave, operand);
     for (unsigned l = 0; l < lanes; l++) room[l] = same;
   }
-  return room.lane;
+  if constexpr (is_real<T>) {
+    if (operand.negate || operand.absolute) {
+      copy_with_signs(operand, from, room.lane);
+      return room.lane;
+    }
+  }
+  return from;
 }
 
 template <class T>
-const T* source(const Wave& wave, const Instruction& instruction, unsigned which, unsigned slot,
-                Lanes<T>& room) {
+[[gnu::always_inline]] inline const T* source(const Wave& wave, const Instruction& instruction,
+                                              unsigned which, unsigned slot, Lanes<T>& room) {
   if constexpr (sizeof(T) >= 4) {
-    if (instruction.plain) return plain_source(wave, instruction.operand(which), room);
+    if (!instruction.dpp && !instruction.sdwa) return plain_source(wave, instruction.operand(which), room);
   }
   return any_source(wave, instruction, which, slot, room);
 }
@@ -194,19 +268,6 @@ inline __mmask16 sixteen_of(u64 mask, unsigned first) {
   return static_cast<__mmask16>(mask >> first);
 }
 #endif
-
-// 1 in each lane of the mask, 0 in the others.
-inline void spread(u64 mask, u32* to) {
-#if defined(__AVX512F__)
-  for (unsigned l = 0; l < lanes; l += 16)
-    _mm512_storeu_si512(to + l, _mm512_maskz_set1_epi32(sixteen_of(mask, l), 1));
-#else
-  const Eight bits = {1, 2, 4, 8, 16, 32, 64, 128};
-  for (unsigned l = 0; l < lanes; l += 8)
-    *reinterpret_cast<Eight*>(to + l) =
-        reinterpret_cast<Eight>((bits & static_cast<u32>(mask >> l)) != 0) & 1;
-#endif
-}
 
 inline void merge(u32* to, const u32* from, u64 mask) {
   if (mask == ~u64{0}) return copy_row(to, from);
@@ -331,6 +392,87 @@ void vector(Table& table, std::string_view mnemonic, F, S) {
   Entry entry = vector_entry<F>();
   entry.clamped = vector_entry<S>().execute;
   table.add(mnemonic, entry);
+}
+
+// A 64-bit integer in two words, which the compiler vectorises better than one that it has to join and to
+// split.
+struct Words {
+  u32 low, high;
+};
+inline Words shifted(Words a, u32 by) {
+  const u32 part = by & 31;
+  const u32 low = a.low << part, high = a.high << part | a.low >> 1 >> (31 - part);
+  return by & 32 ? Words{0, low} : Words{low, high};
+}
+inline Words sum_of(Words a, Words b) {
+  const u32 low = a.low + b.low;
+  return {low, a.high + b.high + (low < a.low)};
+}
+
+// A source of words or of pairs of them. It points into itself, and stays where it is.
+template <class T>
+class WordSource {
+ public:
+  WordSource() {}
+  WordSource(const WordSource&) = delete;
+  void read(const Wave& wave, const Operand& operand) {
+    if (operand.is_vector()) {
+      low_ = wave.vector[operand.index];
+      high_ = low_ + lanes;
+      return;
+    }
+    if (sizeof(T) == 4 && operand.is_constant()) {
+      low_ = high_ = operand.constant->row;
+      return;
+    }
+    const u64 same = sizeof(T) == 8 ? wave.get64(operand) : wave.get32(operand);
+    std::fill_n(rooms_[0].lane, lanes, low32(same));
+    if (sizeof(T) == 8) std::fill_n(rooms_[1].lane, lanes, high32(same));
+    low_ = rooms_[0].lane, high_ = rooms_[1].lane;
+  }
+  const u32* low() const { return low_; }
+  const u32* high() const { return high_; }
+  static T at(const u32* low, const u32* high, unsigned l) {
+    if constexpr (sizeof(T) == 8)
+      return {low[l], high[l]};
+    else
+      return low[l];
+  }
+
+ private:
+  const u32 *low_, *high_;
+  Lanes<u32> rooms_[2];
+};
+
+template <class F, size_t... slot>
+void run_in_words(Wave& wave, const Instruction& instruction, std::index_sequence<slot...>) {
+  using Arguments = typename SignatureOf<F>::Arguments;
+  std::tuple<WordSource<std::tuple_element_t<slot, Arguments>>...> from;
+  (std::get<slot>(from).read(wave, instruction.operand(1 + slot)), ...);
+  const u32* const low[] = {std::get<slot>(from).low()...};
+  const u32* const high[] = {std::get<slot>(from).high()...};
+  Lanes<u32> rooms[2];
+  u32* to = wave.vector[instruction.operand(0).index];
+  const u64 exec = wave.exec();
+  u32* results = exec == ~u64{0} ? to : rooms[0].lane;
+#pragma GCC ivdep
+  for (unsigned l = 0; l < lanes; l++) {
+    const Words result =
+        F{}(WordSource<std::tuple_element_t<slot, Arguments>>::at(low[slot], high[slot], l)...);
+    results[l] = result.low;
+    results[lanes + l] = result.high;
+  }
+  if (results == to) return;
+  merge(to, rooms[0].lane, exec);
+  merge(to + lanes, rooms[1].lane, exec);
+}
+
+// Instructions of 64-bit integers that have no form with DPP, SDWA or clamp.
+template <class F>
+void in_words(Table& table, std::string_view mnemonic, F) {
+  table.add(mnemonic, [](Wave& wave, const Instruction& instruction) {
+    run_in_words<F>(wave, instruction, std::make_index_sequence<SignatureOf<F>::count>{});
+  });
 }
 
 // A 16-bit instruction that keeps the other half of its destination.

@@ -17,6 +17,18 @@ bool around_elements(const Wave& wave, const u32* address, u32 offset, u32 bytes
   return u64{highest_of(at.from.lane)} + bytes <= wave.lds_bytes;
 }
 
+bool find_rows(const Wave& wave, const u32* address, u32 offset, bool write, Row* found) {
+  if (wave.exec() != ~u64{0}) return false;
+  for (unsigned l = 0; l < lanes; l += sixteen) {
+    const Lie lie = lie_of(address + l, address[l]);
+    if (lie == Lie::apart || (lie == Lie::same && write)) return false;
+    const u32 first = address[l] + offset, bytes = lie == Lie::same ? 4 : 4 * sixteen;
+    if (u64{first} + bytes > wave.lds_bytes) return false;
+    *found++ = {wave.lds + first, lie == Lie::same};
+  }
+  return true;
+}
+
 class LdsPath {
  public:
   static constexpr unsigned load_address = 1, store_address = 0, store_data = 1;
@@ -26,12 +38,8 @@ class LdsPath {
 
   void read(unsigned lane, void* to, u32 bytes) { std::memcpy(to, at(lane, bytes, false), bytes); }
   void write(unsigned lane, const void* from, u32 bytes) { std::memcpy(at(lane, bytes, true), from, bytes); }
-  u8* span(u32 bytes, bool) const {
-    const u64 start = u64{address_[0] + offset_};
-    if (wave_.exec() != ~u64{0} || start + bytes * lanes > wave_.lds_bytes) return nullptr;
-    u32 differs = 0;
-    for (unsigned l = 0; l < lanes; l++) differs |= address_[l] ^ (address_[0] + bytes * l);
-    return differs ? nullptr : wave_.lds + start;
+  bool find_rows(bool write, Row* found) const {
+    return amd_gpu::find_rows(wave_, address_, offset_, write, found);
   }
   u8* around(u32 bytes, bool, Around& at) const {
     return around_elements(wave_, address_, offset_, bytes, at) ? wave_.lds : nullptr;
@@ -60,16 +68,25 @@ void read_two(Wave& wave, const Instruction& in) {
   const u16 to = in.operand(0).index;
   const u32* address = wave.vector[in.operand(1).index];
   const u32 offsets[2] = {in.offset0 * step, in.offset1 * step};
+  if constexpr (words == 1) {
+    Row found[2][rows];
+    if (find_rows(wave, address, offsets[0] * 4, false, found[0]) &&
+        find_rows(wave, address, offsets[1] * 4, false, found[1])) {
+      for (unsigned k = 0; k < 2; k++)
+        for (unsigned r = 0; r < rows; r++) load_row(found[k][r], wave.vector[to + k] + r * sixteen);
+      return;
+    }
+  }
   Around at[2];
-  Lanes<u32> rows[2 * words];
+  Lanes<u32> read[2 * words];
   for (unsigned k = 0; k < 2; k++) {
     const u32 offset = offsets[k] * static_cast<u32>(sizeof(T));
     if (around_elements(wave, address, offset, sizeof(T), at[k]))
-      gather_rows<words>(wave.lds, at[k].from.lane, rows + k * words);
+      gather_rows<words>(wave.lds, at[k].from.lane, read + k * words);
     else
       for_active(wave, [&](unsigned l) { wave.lds_at(u64{address[l] + offset}, sizeof(T), false); });
   }
-  for (unsigned k = 0; k < 2 * words; k++) merge(wave.vector[to + k], rows[k].lane, wave.exec());
+  for (unsigned k = 0; k < 2 * words; k++) merge(wave.vector[to + k], read[k].lane, wave.exec());
 }
 
 template <class T, unsigned step>

@@ -1,6 +1,10 @@
 // Operands and modifiers as LLVM prints them.
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <map>
+#include <mutex>
+#include <tuple>
 
 #include "decode.h"
 
@@ -99,20 +103,39 @@ bool unwrap(std::string_view& text, std::string_view name) {
   return true;
 }
 
+// Kept for good: programs use few.
+const Constant& constant_of(i64 integer, f64 real, u32 word) {
+  static std::mutex mutex;
+  static auto& known = *new std::map<std::tuple<i64, u64, u32>, Constant>;
+  const std::lock_guard<std::mutex> guard(mutex);
+  const auto [found, is_new] = known.try_emplace({integer, as<u64>(real), word});
+  Constant& constant = found->second;
+  if (is_new) {
+    constant.integer = integer;
+    constant.real = real;
+    std::fill_n(constant.row, lanes, word);
+  }
+  return constant;
+}
+
 // libLLVM 22 says lit(...) of a literal that could have been an inline constant.
 bool parse_constant(std::string_view text, Operand& operand) {
   operand.literal = unwrap(text, "lit(") || text.starts_with("0x");
   if (!operand.literal && text.find('.') != text.npos) {
     const std::string owned(text);
     char* end = nullptr;
-    operand.kind = Operand::Kind::real;
-    operand.real = std::strtod(owned.c_str(), &end);
+    f64 value = std::strtod(owned.c_str(), &end);
     // 1/(2*pi), printed with the digits of the operand's type.
-    if (owned.starts_with("0.159154")) operand.real = 0.15915494309189532;
+    if (owned.starts_with("0.159154")) value = 0.15915494309189532;
+    operand.kind = Operand::Kind::real;
+    operand.constant = &constant_of(0, value, as<u32>(static_cast<f32>(value)));
     return !*end;
   }
+  i64 value = 0;
+  if (!parse_number(text, value)) return false;
   operand.kind = Operand::Kind::integer;
-  return parse_number(text, operand.integer);
+  operand.constant = &constant_of(value, 0, static_cast<u32>(value));
+  return true;
 }
 
 bool parse_part(std::string_view text, Part& part) {

@@ -37,10 +37,10 @@ const T* packed_source(const Wave& wave, const Instruction& in, unsigned slot, b
       for (unsigned l = 0; l < lanes; l++) values[l] = as<T>(half_of(from[l], upper));
     }
   }
-  if (is_real<T> && negates(in, slot, upper_result)) {
+  if constexpr (is_real<T>) {
     Operand sign;
-    sign.negate = true;
-    apply_signs(sign, values.lane);
+    sign.negate = negates(in, slot, upper_result);
+    if (sign.negate) copy_with_signs(sign, values.lane, values.lane);
   }
   return values.lane;
 }
@@ -52,10 +52,30 @@ void clamp_packed(const Wave& wave, const Instruction& in, Lanes<T>& values) {
   }
 }
 
+// Of 32 bits, where all lanes are written.
 template <class F, size_t... slot>
-void run_packed(Wave& wave, const Instruction& in, std::index_sequence<slot...>) {
+void run_packed_in_place(Wave& wave, const Instruction& in, std::index_sequence<slot...>) {
+  using T = typename SignatureOf<F>::Result;
+  Lanes<T> rooms[2][sizeof...(slot)];
+  const T* const lower[] = {packed_source<T>(wave, in, slot, false, rooms[0][slot])...};
+  const T* const upper[] = {packed_source<T>(wave, in, slot, true, rooms[1][slot])...};
+  T* results = reinterpret_cast<T*>(wave.vector[in.operand(0).index]);
+  // Each of both may be a source of the other, and then a lane is read before it is written.
+#pragma GCC ivdep
+  for (unsigned l = 0; l < lanes; l++) {
+    const T low = F{}(lower[slot][l]...), high = F{}(upper[slot][l]...);
+    results[l] = low;
+    results[lanes + l] = high;
+  }
+}
+
+template <class F, size_t... slot>
+void run_packed(Wave& wave, const Instruction& in, std::index_sequence<slot...> slots) {
   using Arguments = typename SignatureOf<F>::Arguments;
   using T = typename SignatureOf<F>::Result;
+  if constexpr (sizeof(T) == 4) {
+    if (wave.exec() == ~u64{0} && !in.clamp) return run_packed_in_place<F>(wave, in, slots);
+  }
   Lanes<T> results[2];
   for (unsigned half = 0; half < 2; half++) {
     std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
@@ -103,7 +123,7 @@ void run_packed_halves(Wave& wave, const Instruction& in, std::index_sequence<sl
         halves_to_floats(wave.vector[operand.index], picks_upper(in, k, half) ? 16 : 0, sources[k].lane);
         Operand sign;
         sign.negate = negates(in, k, half);
-        apply_signs(sign, sources[k].lane);
+        copy_with_signs(sign, sources[k].lane, sources[k].lane);
       } else {
         Lanes<f16> room;
         const f16* same = packed_source<f16>(wave, in, k, half, room);
@@ -151,12 +171,12 @@ void mix_sources(const Wave& wave, const Instruction& in, Lanes<f32>* values) {
       halves_to_floats(from, upper ? 16 : 0, values[slot].lane);
     } else {
       for (unsigned l = 0; l < lanes; l++)
-        values[slot][l] = is_half ? static_cast<f32>(operand.real) : as<f32>(from[l]);
+        values[slot][l] = is_half ? static_cast<f32>(operand.constant->real) : as<f32>(from[l]);
     }
     Operand signs = operand;
     signs.absolute |= negates(in, slot, true);  // neg_hi is printed where abs is meant
     signs.negate ^= negates(in, slot, false);
-    apply_signs(signs, values[slot].lane);
+    copy_with_signs(signs, values[slot].lane, values[slot].lane);
   }
 }
 

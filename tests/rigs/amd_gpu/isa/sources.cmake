@@ -9,7 +9,8 @@ target_precompile_headers(amd_gpu_isa PRIVATE ${CMAKE_CURRENT_LIST_DIR}/lanes.h)
 # No fused operation that the instruction does not have (contract); registers are read in several types
 # (aliasing); loops over lanes are worth vectorising whatever they cost in size. Not -frounding-math, although MODE
 # can change the host's rounding: GCC would not vectorise fma, and there are no constants here for it to fold.
-target_compile_options(amd_gpu_isa PRIVATE -O3 -ffp-contract=off
+# No word on how vectors are passed (psabi): all of it is inline.
+target_compile_options(amd_gpu_isa PRIVATE -O3 -ffp-contract=off -Wno-psabi
                        -fno-strict-aliasing -fno-trapping-math -fno-math-errno)
 
 # Lanes are plain arrays, and what makes them fast are the host's wide registers. What is built is run on the

@@ -81,7 +81,7 @@ void add_vector_bits(Table& t) {
   vector(t, "v_lshlrev_b32", [](u32 a, u32 b) { return b << (a & 31); });
   vector(t, "v_lshrrev_b32", [](u32 a, u32 b) { return b >> (a & 31); });
   vector(t, "v_ashrrev_i32", [](u32 a, i32 b) { return b >> (a & 31); });
-  vector(t, "v_lshlrev_b64", [](u32 a, u64 b) { return b << (a & 63); });
+  in_words(t, "v_lshlrev_b64", [](u32 a, Words b) { return shifted(b, a & 63); });
   vector(t, "v_lshrrev_b64", [](u32 a, u64 b) { return b >> (a & 63); });
   vector(t, "v_ashrrev_i64", [](u32 a, i64 b) { return b >> (a & 63); });
   vector(t, "v_bfe_u32", [](u32 a, u32 b, u32 c) { return unsigned_field(a, b, c); });

@@ -100,7 +100,7 @@ void add_vector_integer(Table& t) {
   vector(t, "v_add_lshl_u32", [](u32 a, u32 b, u32 c) { return (a + b) << (c & 31); });
   vector(t, "v_xad_u32", [](u32 a, u32 b, u32 c) { return (a ^ b) + c; });
   // The shift count has three bits.
-  vector(t, "v_lshl_add_u64", [](u64 a, u32 b, u64 c) { return (a << (b & 7)) + c; });
+  in_words(t, "v_lshl_add_u64", [](Words a, u32 b, Words c) { return sum_of(shifted(a, b & 7), c); });
   add_products(t);
   add_extremes(t);
   add_differences(t);

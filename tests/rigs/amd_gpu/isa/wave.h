@@ -10,8 +10,6 @@
 
 namespace amd_gpu {
 
-constexpr unsigned lanes = 64;
-
 // A buffer descriptor with this base is scratch: the driver's side hands out no addresses there.
 // Kernels for gfx90a get it in their first four scalar registers and may add a wave's offset to it.
 constexpr u64 scratch_descriptor_base = 0x5c0000000000;
@@ -108,7 +106,10 @@ struct Wave {
   u32 read_scalar(u16 index) const { return index < scalar_registers ? scalar[index] : read_special(index); }
   u64 read_scalar_pair(u16 index) const;
   // Operands of scalar instructions.
-  u32 get32(const Operand& operand) const;
+  u32 get32(const Operand& operand) const {
+    if (operand.is_scalar() && operand.index < scalar_registers) return scalar[operand.index];
+    return operand.is_constant() ? operand.constant->row[0] : get_other32(operand);
+  }
   u64 get64(const Operand& operand) const;
   void put32(const Operand& operand, u32 value) { scalar[operand.index] = value; }
   void put64(const Operand& operand, u64 value) { set_pair(operand.index, value); }
@@ -123,6 +124,9 @@ struct Wave {
 
  private:
   u32 read_special(u16 index) const;
+  u32 get_other32(const Operand& operand) const {
+    return operand.is_scalar() ? read_special(operand.index) : 0;
+  }
 
   std::unique_ptr<u8[]> scratch_;  // made at the first access: most kernels have a size and no use for it
 };
