@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ _NEAR = np.uint64(
 )  # bits: a device's allocations lie within 64 GiB of each other, or nothing is known of the word
 _LEAST, _MOST = np.uint64(32), np.uint64(47)  # bits of an address of a device
 _NAMED = 3
+_ADDRESS_BITS, _ADDRESS, _NO_TAG = np.uint64(48), np.uint64((1 << 48) - 1), np.uint64(0xFFFF)
+_PAGE = 4096  # whose address AMD's drivers give
+_BEFORE_A_FAULT = np.uint64(64 << 20)  # bytes: a pointer may have an index
 
 FUNCTIONS = "the module has addresses of functions, which are others in each process"
 HEAP = "the module calls the device's malloc, and that heap is not captured"
@@ -45,6 +49,30 @@ def of_heap(manifest: Manifest, files: list[list[Path]]) -> str:
         return ""
     named = f"{_some(found)} may be" if found else "what is not looked through may hold"
     return f"{named} addresses of the device's heap, which other kernels use and which is not captured"
+
+
+def of_tagged(manifest: Manifest, files: list[list[Path]], ending: str) -> str:
+    """Of a fault whose address is known: the words that lead there without their upper 16 bits.
+
+    Memory that only such words lead to is not captured.
+    """
+    at = re.search(r"memory fault at (0x[0-9a-f]+)", ending)
+    if at is None:
+        return ""
+    last = np.uint64(int(at[1], 16) | _PAGE - 1)
+
+    def leads_there(words: Any) -> Any:
+        tags = words >> _ADDRESS_BITS
+        return (tags > 0) & (tags < _NO_TAG) & (last - (words & _ADDRESS) < _BEFORE_A_FAULT)
+
+    found = _strays(manifest, files, leads_there, lambda words: words & _ADDRESS)
+    if not found:
+        return ""
+    more = f" and {len(found) - 1:,} more" if len(found) > 1 else ""
+    return (
+        f"{found[0]}{more} may have a tag in the upper bits of an address that leads to the fault, and "
+        "memory that only such words lead to is not captured; capture with --memory all"
+    )
 
 
 def of_shared(manifest: Manifest) -> str:
@@ -78,7 +106,12 @@ def unchanged_words(manifest: Manifest, files: list[list[Path]]) -> list[str]:
     return _strays(manifest, files, lambda words: np.isin(words >> _NEAR, near) & (words >> _NEAR > 0))
 
 
-def _strays(manifest: Manifest, files: list[list[Path]], may_be: Callable[[Any], Any]) -> list[str]:
+def _strays(
+    manifest: Manifest,
+    files: list[list[Path]],
+    may_be: Callable[[Any], Any],
+    address_of: Callable[[Any], Any] = lambda words: words,
+) -> list[str]:
     """The aligned words in no region that ``may_be`` addresses, by their places; the first thousand."""
     ranges = sorted((r.base, r.base + r.size) for r in manifest.regions if r.size)
     starts = np.array([start for start, _ in ranges], dtype=np.uint64)
@@ -89,9 +122,10 @@ def _strays(manifest: Manifest, files: list[list[Path]], may_be: Callable[[Any],
             part = data[begin : begin + _STEP]
             words = part[: len(part) // _WORD * _WORD].view(np.uint64)
             at = np.flatnonzero(may_be(words))
-            owner = np.searchsorted(starts, words[at], side="right") - 1
+            addresses = address_of(words[at])
+            owner = np.searchsorted(starts, addresses, side="right") - 1
             inside = owner >= 0
-            inside[inside] = words[at][inside] < stops[owner[inside]]
+            inside[inside] = addresses[inside] < stops[owner[inside]]
             for index in at[~inside]:
                 yield begin + int(index) * _WORD, int(words[index])
 

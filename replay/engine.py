@@ -312,10 +312,11 @@ class Engine(WorkerTimes):
             return Outcome("killed")
         except WorkerDied as death:
             self.connection.start()
-            return Outcome("fault", str(death), doubt=self._doubt_of_ending(which))
+            return Outcome("fault", str(death), doubt=self._doubt_of_ending(which, str(death)))
         outcome = Outcome(ended.status, ended.message, ended.detail, ended.ns, ended.line)
         if outcome.status in ("fault", "error"):
-            return dataclasses.replace(outcome, doubt=self._doubt_of_ending(which))
+            doubt = self._doubt_of_ending(which, outcome.message)
+            return dataclasses.replace(outcome, doubt=doubt)
         if outcome.status == "timeout":
             return dataclasses.replace(outcome, doubt=doubts.of_shared(self.manifest))
         return outcome
@@ -357,7 +358,7 @@ class Engine(WorkerTimes):
         code = None if self.choice.memory == "host" else hip_code_places.of_reproducer(self.reproducer)
         return range(0) if code is None else code.inside
 
-    def _doubt_of_ending(self, which: str) -> str:
+    def _doubt_of_ending(self, which: str, ending: str) -> str:
         """Of a launch that faulted: what may have led it astray; nothing if the captured kernel ends well."""
         if which != ORIGINAL and (doubt := self.doubt_of_functions(which)):
             return doubt
@@ -368,6 +369,7 @@ class Engine(WorkerTimes):
         functions = doubts.FUNCTIONS if has_addresses else ""
         doubt = doubt or ", and ".join(filter(None, (doubts.of_runtime(self.side_inputs.runtime), functions)))
         doubt = doubt or doubts.of_shared(self.manifest)
+        doubt = doubt or doubts.of_tagged(self.manifest, self.pre_files(), ending)
         if doubt and which != ORIGINAL:
             self.restore()
             return "" if self.launch().ok else doubt
