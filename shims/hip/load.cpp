@@ -118,7 +118,8 @@ Status wrap::hsa_init() noexcept {
 
 Status wrap::hsa_shut_down() noexcept {
   if (users.load() > 0 && users.fetch_sub(1) == 1) leave();
-  return real().hsa_shut_down();
+  // ROCr 7 frees the memory of all signals, and then uses one of a queue that it destroys with its agent.
+  return has_cooperative_queues() ? constant::success : real().hsa_shut_down();
 }
 
 }  // namespace kerncap::hip

@@ -32,7 +32,7 @@ struct Registry {
   std::vector<Barrier*> barriers;  // ones that may be free
   unsigned made = 0;
   std::atomic<unsigned> plain{0};
-  std::atomic<bool> shared{false};
+  std::atomic<bool> shared{false}, cooperative{false};
 };
 
 Registry& registry() noexcept {
@@ -220,6 +220,7 @@ Status create_queue(const QueueRequest& request, CreateQueue plain, HsaQueue** q
     delete made;
     return make_plain(true);
   }
+  if (made->type == constant::queue_type_cooperative) registry().cooperative.store(true);
   try {
     std::lock_guard<std::mutex> lock(registry().mutex);
     made->number = registry().made++;
@@ -251,6 +252,10 @@ bool forget_queue(HsaQueue* handle) noexcept {
   for (Backoff backoff; queue->ringers.load(std::memory_order_acquire) != 0;) backoff.pause();
   queue->dispose();  // the object stays: launches are remembered by it
   return queue->type != constant::queue_type_cooperative;
+}
+
+bool has_cooperative_queues() noexcept {
+  return registry().cooperative.load();
 }
 
 std::vector<Queue*> all_queues() {
@@ -354,6 +359,7 @@ void forget_queues() noexcept {
   all.queues.clear();
   all.barriers.clear();
   all.plain.store(0);
+  all.cooperative.store(false);
 }
 
 void lock_queues() noexcept {

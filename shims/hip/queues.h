@@ -109,6 +109,8 @@ Status create_queue(const QueueRequest& request, CreateQueue plain, HsaQueue** q
 // for the agent, and destroys it at its end, but an intercept queue that is destroyed takes that one with it.
 // Source: ROCr, InterceptQueue and GpuAgent::gws_queue_.
 bool forget_queue(HsaQueue* queue) noexcept;
+// Whether one for cooperative launches was made.
+bool has_cooperative_queues() noexcept;
 
 std::vector<Queue*> all_queues();
 unsigned plain_queues() noexcept;  // whose packets nobody sees
