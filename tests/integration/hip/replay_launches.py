@@ -62,10 +62,11 @@ _HIPRTC = """
 import ctypes, sys
 rtc = ctypes.CDLL("libhiprtc.so.6")
 program, size = ctypes.c_void_p(), ctypes.c_size_t()
-options = (ctypes.c_char_p * 1)(f"--offload-arch={sys.argv[2]}".encode())
+given = [f"--offload-arch={sys.argv[2]}", *sys.argv[4:]]
+options = (ctypes.c_char_p * len(given))(*map(str.encode, given))
 text = open(sys.argv[1], "rb").read()
 assert not rtc.hiprtcCreateProgram(ctypes.byref(program), text, b"test", 0, None, None)
-status = rtc.hiprtcCompileProgram(program, 1, options)
+status = rtc.hiprtcCompileProgram(program, len(given), options)
 if status:
     rtc.hiprtcGetProgramLogSize(program, ctypes.byref(size))
     log = ctypes.create_string_buffer(size.value)
@@ -78,12 +79,12 @@ open(sys.argv[3], "wb").write(code.raw)
 """
 
 
-def by_hiprtc(text: str, arch: str, emulator: Path, folder: Path) -> bytes:
+def by_hiprtc(text: str, arch: str, emulator: Path, folder: Path, *flags: str) -> bytes:
     """What hiprtc of the emulated GPU's ROCm makes of a kernel: a newer code object than the system's."""
     source, out = folder / "hiprtc.hip", folder / "hiprtc.co"
     source.write_text(text)
     subprocess.run(
-        [emulator / "run", sys.executable, "-c", _HIPRTC, source, arch, out], check=True,
+        [emulator / "run", sys.executable, "-c", _HIPRTC, source, arch, out, *flags], check=True,
         env={**os.environ, "AMD_GPU_GFX": arch},
     )  # fmt: skip
     return out.read_bytes()

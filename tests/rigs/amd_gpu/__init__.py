@@ -21,10 +21,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "build" / "amd-gpu"
 
-# What clang-15 calls the chip that later ones call gfx942, by its first stepping.
-_OLDER_NAMES = {"gfx942": "gfx940"}
-# EF_AMDGPU_MACH of both. Source: LLVM's AMDGPUUsage, "AMDGPU ELF header e_flags".
-_MACHINES = {"gfx940": 0x40, "gfx942": 0x4C}
+# What clang-15 has in place of these chips: gfx940 is the first gfx942, whose code gfx950 runs if it has no
+# xf32. Source: LLVM's AMDGPUUsage, "gfx9-4-generic".
+_OLDER_NAMES = {"gfx942": "gfx940", "gfx950": "gfx940"}
+# EF_AMDGPU_MACH of them. Source: LLVM's AMDGPUUsage, "AMDGPU ELF header e_flags".
+_MACHINES = {"gfx940": 0x40, "gfx942": 0x4C, "gfx950": 0x4F}
 
 
 class CompileError(Exception):
@@ -71,7 +72,8 @@ class Rig:
     ) -> Path:
         """The .hip ``sources`` compiled and linked to ``out``; kept under build/ for the next run.
 
-        ``arch`` may name several, with commas, for one program that runs on each. ``flags`` go to the
+        ``arch`` may name several, with commas, for one program that runs on each; one of gfx942 and gfx950 if
+        hipcc knows neither. ``flags`` go to the
         compiler. Raises `CompileError`.
         """
         listed = [sources] if isinstance(sources, Path) else list(sources)
@@ -87,6 +89,10 @@ class Rig:
                 self._compile_and_link(listed, cache, arch, flags)
             shutil.copy2(cache / "program", out)
         return out
+
+    def knows(self, arch: str) -> bool:
+        """Whether hipcc itself compiles for ``arch``, as it must for a candidate."""
+        return arch not in self._older_names()
 
     def _older_names(self) -> Mapping[str, str]:
         return _OLDER_NAMES if _clang_version(self.hipcc) < 17 else {}
