@@ -27,7 +27,7 @@ from kerncap.sanitizer.concrete.plan import Plan
 from kerncap.sanitizer.concrete.run import evaluate
 from kerncap.sanitizer.concrete.values import Array, Bools, Tile, either, element_of, shape_of
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.place_conditions import Lanes, is_of_place, lanes_of, wanted
+from kerncap.sanitizer.place_conditions import Lanes, are_constexprs, lanes_of, numbers_beside_place, wanted
 from kerncap.sanitizer.steers import is_constant, is_from_memory, is_of_launch, numbers_of
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import DIVISIONS, SHIFTS, Dense, FloatType, IntType, Operation, Value, walk
@@ -81,7 +81,7 @@ class Form(Enum):
 class Condition:
     """``seen``: the ways that it went, among them those of lanes that a mask leaves out: ``left_out``.
 
-    ``lanes``: of a condition on a place.
+    ``lanes``: of a condition on a place; ``of_constexpr``: one whose number the kernel was compiled for.
     """
 
     operation: Operation
@@ -92,6 +92,7 @@ class Condition:
     uses: frozenset[str]  # operations that it decides: of loads and stores their mask, choices, branches
     of_infinities: bool  # only NaN or an infinity in memory can make it go the other way
     lanes: Lanes | None = None
+    of_constexpr: bool = False
     seen: set[float] = field(default_factory=set)
     left_out: set[float] = field(default_factory=set)
 
@@ -138,7 +139,9 @@ class Conditions:
             for value in each.operands:
                 users.setdefault(value, []).append(each)
         constexprs = frozenset(constexprs)
-        of_place = {one for one in flow.operations if is_of_place(flow, launch, one, constexprs)}
+        of_place = {
+            one: numbers for one in flow.operations if (numbers := numbers_beside_place(flow, launch, one))
+        }
         watched = [
             one
             for one in flow.operations
@@ -149,7 +152,7 @@ class Conditions:
             one: Condition(
                 one, _form(one), _kind(flow, one), frozenset(_numbers(flow, launch, one)),
                 _storages(flow, one), frozenset(_uses(users, one)), _is_of_infinities(flow, one),
-                self.lanes.get(one),
+                self.lanes.get(one), one in of_place and are_constexprs(of_place[one], constexprs),
             )
             for one in watched
         }  # fmt: skip
@@ -160,7 +163,12 @@ class Conditions:
     @property
     def open(self) -> list[Condition]:
         """Those that went one way only; those that were not come to are behind one of them."""
-        return [one for one in self._one_way() if not one.of_infinities]
+        return [one for one in self._one_way() if not (one.of_infinities or one.of_constexpr)]
+
+    @property
+    def of_constexprs(self) -> list[Condition]:
+        """Those on a place and a number that the kernel was compiled for, that went one way."""
+        return [one for one in self._one_way() if one.of_constexpr]
 
     @property
     def of_infinities(self) -> list[Condition]:

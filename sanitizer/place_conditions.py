@@ -7,7 +7,7 @@ its shape accesses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kerncap.sanitizer.concrete.dataflow import ATOMICS, LOADS, STORES, Dataflow, is_descriptor
@@ -25,23 +25,22 @@ _WATCHED = frozenset(
 _SAME_LANES = frozenset(("tt.expand_dims", "tt.broadcast"))
 
 
-def is_of_place(
-    flow: Dataflow, launch: Launch, operation: Operation, constexprs: Iterable[float] = ()
-) -> bool:
-    """Whether a place is compared with, or limited by, a number that the source has.
-
-    ``constexprs``: the launch's own; these, and numbers next to them, are what the kernel was compiled for.
-    """
+def numbers_beside_place(flow: Dataflow, launch: Launch, operation: Operation) -> frozenset[float]:
+    """The numbers with which a place is compared, or by which it is limited; empty: no condition on one."""
     if operation.name not in _WATCHED or is_from_memory(flow, operation.operands):
-        return False
+        return frozenset()
     constant = [is_constant(flow, one) for one in operation.operands]
     if sum(constant) != 1 or is_of_launch(flow, operation.operands):
-        return False
-    numbers = set(numbers_of(flow, launch, operation.operands[constant.index(True)]))
-    beside = {number + step for number in constexprs for step in (-1, 0, 1)}
+        return frozenset()
+    numbers = frozenset(numbers_of(flow, launch, operation.operands[constant.index(True)]))
     is_equality = str(operation.attributes.get("predicate", "")).endswith(("eq", "ne"))
     # Places begin at 0, which no size of a launch changes.
-    return bool(numbers) and not numbers <= beside and (is_equality or min(numbers) > 0)
+    return numbers if numbers and (is_equality or min(numbers) > 0) else frozenset()
+
+
+def are_constexprs(numbers: Collection[float], constexprs: Iterable[float]) -> bool:
+    """Whether all are numbers that the kernel was compiled for, or next to one (``<`` and ``<=``)."""
+    return set(numbers) <= {number + step for number in constexprs for step in (-1, 0, 1)}
 
 
 @dataclass(frozen=True)

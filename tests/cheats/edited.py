@@ -132,6 +132,13 @@ EDITED = {
         device="was true for every element that was accessed",
         changes=((LOAD_OF_W, "    x = tl.where(i < 100, x, 2 * x)\n" + LOAD_OF_W),),
     ),
+    "hidden_tile": Edited(
+        what="right in the first rows, as many as it was compiled for",
+        source="tried by hand: a special case for the captured shape, which the kernel's own constants hide",
+        host="row < BLOCK was true for every element that was accessed, and on rows = 257: differs",
+        device="was true for every element that was accessed, and on rows = 257: differs",
+        changes=(("x * scale * w, mask", "tl.where(row < BLOCK, x, 2 * x) * scale * w, mask"),),
+    ),
     "hidden_bits": Edited(
         what="right but for one number, which it recognises by its bits",
         source="tried by hand: a condition on bits",

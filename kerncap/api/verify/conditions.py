@@ -7,11 +7,12 @@ may have been left out; so the verdict is open, unless both have one on the same
 from __future__ import annotations
 
 import ast
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kerncap.api.verify import compiled
+from kerncap.api.verify import compiled, larger_sizes
 from kerncap.api.verify.verify_result import Case
 from kerncap.errors import KerncapError
 from kerncap.format.schema import FloatValue, IntValue
@@ -56,23 +57,28 @@ def on_conditions(case: Case, contents: Sequence[Callable[[], None]], numbers: S
         found.not_shown.append(f"{_WHAT}: {why}")
     if lines := _lines(mine.of_infinities):
         found.not_shown.append(f"NaN and infinities, which it tests for in {lines}")
-    added, dropped = unlike(mine, theirs), [one for one in unlike(theirs, mine) if not _only_masks(one)]
+    added, dropped = unlike(mine.open, theirs.open), _but_masks(unlike(theirs.open, mine.open))
     alike = [_said(one, texts) for one in mine.open if one not in added]
     found.not_shown += [f"{said}, as it is in the captured kernel" for said in dict.fromkeys(alike)]
     found.open += dict.fromkeys(_said(one, texts) for one in added)
     found.remedy += ", and so would a candidate without it" * bool(added)
-    found.open += dict.fromkeys(
-        f"the captured kernel's {_said(one, captured().sources)}, and the candidate has none like it"
-        for one in dropped
-    )
+    found.open += dict.fromkeys(_dropped(one, captured()) for one in dropped)
+    mine_only = unlike(mine.of_constexprs, theirs.of_constexprs)
+    theirs_only = _but_masks(unlike(theirs.of_constexprs, mine.of_constexprs))
+    of_sizes = [_said(one, texts) for one in mine_only] + [_dropped(one, captured()) for one in theirs_only]
+    if of_sizes and not found.open:
+        number = math.ceil(max(number for one in mine_only + theirs_only for number in one.numbers))
+        larger = larger_sizes.on_larger_sizes(case, list(dict.fromkeys(of_sizes)), number)
+        found.open, found.remedy, found.shown = larger.open, larger.remedy, larger.shown
+        found.not_shown += larger.not_shown
     return found
 
 
-def unlike(some: Conditions, others: Conditions) -> list[Condition]:
-    """The open conditions of some that the others don't have, or that decide something else there."""
+def unlike(some: Sequence[Condition], others: Sequence[Condition]) -> list[Condition]:
+    """Those of some that the others don't have, or that decide something else there."""
     found = []
-    for one in some.open:
-        like = [other for other in others.open if one.is_like(other)]
+    for one in some:
+        like = [other for other in others if one.is_like(other)]
         if not like or not one.uses <= frozenset().union(*(other.uses for other in like)):
             found.append(one)
     return found
@@ -84,9 +90,14 @@ def _lines(conditions: Sequence[Condition]) -> str:
     return f"line {', '.join(map(str, numbers))}" if numbers else ""
 
 
-def _only_masks(condition: Condition) -> bool:
-    """Whether it only leaves places out: without it, the same is accessed on this launch."""
-    return condition.lanes is not None and condition.uses <= MEMORY
+def _but_masks(conditions: Sequence[Condition]) -> list[Condition]:
+    """Without those that only leave places out: without these, the same is accessed on this launch."""
+    return [one for one in conditions if one.lanes is None or not one.uses <= MEMORY]
+
+
+def _dropped(condition: Condition, captured: Launch) -> str:
+    said = _said(condition, captured.sources)
+    return f"the captured kernel's {said}, and the candidate has none like it"
 
 
 def _constexprs(case: Case) -> Iterator[float]:
@@ -121,7 +132,7 @@ def _evaluate(
         ]
         if not waiting:
             continue
-        decides = not number or unlike(mine, theirs) or unlike(theirs, mine)
+        decides = not number or unlike(mine.open, theirs.open) or unlike(theirs.open, mine.open)
         if not decides and time.thread_time() - start > _ENOUGH_S:
             return why or f"only on {number} of {len(tried)} sets of values"
         if not isinstance(one, Config):

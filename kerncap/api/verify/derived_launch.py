@@ -44,11 +44,16 @@ class Block:
 
 @dataclass
 class Layout:
-    """Where a derived launch has its tensors: strides by view, and a shift of all tensors in elements."""
+    """Where a derived launch has its tensors: strides by view, and a shift of all tensors in elements.
+
+    ``shapes`` by view, of those with other ``strides`` too: where one is larger, its elements are repeated.
+    """
 
     strides: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    arguments: dict[str, int] = field(default_factory=dict)  # new values of strides
+    arguments: dict[str, int] = field(default_factory=dict)  # new values of strides, and of sizes
     shift: int = 0
+    shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    grid: tuple[int, int, int] | None = None  # None: as captured
 
 
 def blocks(manifest: schema.Manifest) -> list[Block]:
@@ -148,10 +153,12 @@ def derive(
                     writer.add_post_chunk(index, start // schema.CHUNK_BYTES, part)
         code, stored = _program(reproducer, writer, source)
         changed = tuple(_argument(a, layout, arguments) for a in manifest.arguments)
+        grid = manifest.launch.grid if layout.grid is None else layout.grid
         folder = writer.seal(
             msgspec.structs.replace(
                 manifest, regions=tuple(regions), views=tuple(views), arguments=changed, code=code,
-                source=stored, memory=writer.finish_memory(), files=(),
+                launch=msgspec.structs.replace(manifest.launch, grid=grid), source=stored,
+                memory=writer.finish_memory(), files=(),
                 closure=schema.Closure(
                     mode="args", consistency=manifest.closure.consistency,
                     included_bytes=sum(region.size for region in regions),
@@ -209,6 +216,10 @@ def _placed(
             values = decoded(values, view.dtype).astype(target[0])
             view = msgspec.structs.replace(view, dtype=target[0], itemsize=target[1])
             first = -(-first // target[1]) * target[1]
+        shape = layout.shapes.get(number, view.shape)
+        if shape != view.shape:
+            repeated = (np.arange(new) % old for new, old in zip(shape, view.shape, strict=True))
+            values, view = values[np.ix_(*repeated)], msgspec.structs.replace(view, shape=shape)
         strides = layout.strides.get(number, view.strides)
         room = (1 + sum((n - 1) * s for n, s in zip(view.shape, strides, strict=True))) * view.itemsize
         body = np.zeros(room, dtype=np.uint8)

@@ -54,6 +54,7 @@ def not_by_chance(
         numbers += shown.numbers
     if not shown.reasons and not shown.open and engine.one_launch:
         shown = conditions.on_conditions(case, contents, numbers)
+        found.shown += shown.shown
         found.not_shown += shown.not_shown
     if shown.reasons:
         return _failed(verdict, shown.reasons)

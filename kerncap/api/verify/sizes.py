@@ -1,4 +1,4 @@
-"""Smaller sizes of a captured launch: integer arguments that are sizes of its tensors, lowered together."""
+"""Other sizes of a captured launch: integer arguments that are sizes of its tensors, changed together."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def sizes(manifest: schema.Manifest) -> Iterator[Size]:
 
     At half there is one element more than a whole number of blocks, if a block is smaller.
     """
-    for value, names in list(_groups(manifest).items())[:_MOST_SIZES]:
+    for value, names in list(size_arguments(manifest).items())[:_MOST_SIZES]:
         for lowered in _lowered(value, manifest):
             yield _size(manifest, value, lowered, names)
 
 
 def halves(manifest: schema.Manifest) -> Iterator[Size]:
     """Variants with one size at about half, of the first few."""
-    for value, names in list(_groups(manifest).items())[:_FEW_SIZES]:
+    for value, names in list(size_arguments(manifest).items())[:_FEW_SIZES]:
         if value > 2:
             yield _size(manifest, value, _half(value, _tiles(manifest)), names)
 
@@ -58,12 +58,13 @@ def untried_integers(manifest: schema.Manifest, all_sizes: bool = False) -> list
 
 def _size(manifest: schema.Manifest, value: int, lowered: int, names: list[str]) -> Size:
     arguments = tuple((name, lowered) for name in names)
-    grid, remark = _grid(manifest, value, lowered, dict(arguments))
+    grid = grid_of(manifest, value, lowered, dict(arguments))
+    remark = " (with the captured grid)" if grid is None and manifest.launch.grid_source else ""
     text = ", ".join(f"{name} = {lowered}" for name in names)
     return Size(text, arguments, grid, remark)
 
 
-def _groups(manifest: schema.Manifest) -> dict[int, list[str]]:
+def size_arguments(manifest: schema.Manifest) -> dict[int, list[str]]:
     """Names of the arguments by the size that they are; strides are none, whatever number they are."""
     known: set[int] = set()
     for view in manifest.views:
@@ -104,20 +105,18 @@ def _lowered(value: int, manifest: schema.Manifest) -> list[int]:
     return [n for n in dict.fromkeys(wanted) if 0 < n < value]
 
 
-def _grid(
-    manifest: schema.Manifest, value: int, lowered: int, arguments: dict[str, int]
-) -> tuple[Grid | None, str]:
-    """The grid that the application would have chosen; the captured one if that can't be known."""
+def grid_of(manifest: schema.Manifest, value: int, other: int, arguments: dict[str, int]) -> Grid | None:
+    """The grid that the application would choose for another size; None if that can't be known."""
     source = manifest.launch.grid_source
     if source is None:
-        return None, ""
+        return None
     try:
         known = arguments_of(manifest)
         if recompute(source, known) != manifest.launch.grid:
-            return None, " (with the captured grid)"
+            return None
         bindings: dict[str, Any] = {
-            name: lowered for name, bound in source.bindings.items() if plain(bound) == value
+            name: other for name, bound in source.bindings.items() if plain(bound) == value
         }
-        return recompute(source, {**known, **arguments}, bindings), ""
+        return recompute(source, {**known, **arguments}, bindings)
     except GridUnknown:
-        return None, " (with the captured grid)"
+        return None

@@ -211,7 +211,7 @@ def test_what_a_condition_decides() -> None:
 )
 def test_what_a_candidate_adds_and_what_it_drops(candidate: str, added: int, dropped: int) -> None:
     mine, theirs = judged(candidate)[0], judged("above")[0]
-    assert (len(unlike(mine, theirs)), len(unlike(theirs, mine))) == (added, dropped)
+    assert (len(unlike(mine.open, theirs.open)), len(unlike(theirs.open, mine.open))) == (added, dropped)
 
 
 def test_what_is_behind_a_branch_that_is_not_taken_is_not_named() -> None:
