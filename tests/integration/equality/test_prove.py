@@ -212,7 +212,7 @@ def test_launches_that_do_not_follow_each_other_are_refused(repro: Path, tmp_pat
     first, second = in_two(tmp_path, mid=X[INDEX] + 1)
     with pytest.raises(UsageError, match="mid does not begin with what .* left in it; give all launches"):
         prove(repro, first, ProveOptions(then=(second,)))
-    with pytest.raises(UsageError, match="only if each is a reproducer"):
+    with pytest.raises(UsageError, match="several B, and a source among the kernels; give reproducers only"):
         prove(repro, first, ProveOptions(then=(written(tmp_path, "finish.py", FINISH),)))
 
 
