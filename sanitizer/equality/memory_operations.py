@@ -140,11 +140,11 @@ class MemoryPlan(Plan):
             value = stored_operand(operation) if operation.name in STORES else operation.operands[1]
         controls = self._controls(operation)
         combines = operation.name in ATOMICS or operation.name == "tt.descriptor_reduce"
-        lanes = 1 if value is None else math.prod(shape_of(value.type))
+        shape = shape_of((operation.results[0] if value is None else value).type)
         mask = operation.segment("mask") if operation.name == "tt.load" else None
         segments = operation.attributes.get("operand_segments", {})
         other = operation.segment("other") if loads and "other" in segments else None
-        locate, _ = locator(operation, shape_of((*operation.results, *operation.operands[1:])[0].type))
+        locate, _ = locator(operation, shape)
 
         def step(m: Machine) -> None:
             at = m.env.get(pointer)
@@ -163,12 +163,13 @@ class MemoryPlan(Plan):
             stored = [self.degrees.stored.get(self.memory.storage_of(int(one))) for one in arguments]
             before = widest(one for one in stored if one is not None)
             given = [self.degrees.of(one) for one in (value, other) if one is not None]
+            degree = widest(given)
+            if combines:
+                degree = summed([before, degree.times(m.count * math.prod(shape))])
             if not loads:
-                [degree] = given or [Degree()]
-                degree = summed([before, degree.times(m.count * lanes)]) if combines else degree
-                self._stores(m, operation, locate(m)[0], degree, steered)
+                self._stores(m, operation, locate(m)[0], shape, degree, steered)
             for result in operation.results:
-                self.degrees.put(result, widest([*given, before]).after(steered))
+                self.degrees.put(result, widest([degree, before]).after(steered))
             if mask is not None and other is None:
                 lanes_of, found = m.env[mask], m.env[operation.results[0]]
                 if isinstance(lanes_of, Tile) and isinstance(found, Tile):
@@ -233,10 +234,16 @@ class MemoryPlan(Plan):
         return VARIABLE.after(steered.values())
 
     def _stores(
-        self, m: Machine, operation: Operation, at: Addresses, degree: Degree, steered: Sequence[Degree]
+        self,
+        m: Machine,
+        operation: Operation,
+        at: Addresses,
+        shape: tuple[int, ...],
+        degree: Degree,
+        steered: Sequence[Degree],
     ) -> None:
         """``degree``: of what is stored; ``steered``: of what decides whether and where it goes."""
-        placed, again = self._placed(m, operation, at, steered)
+        placed, again = self._placed(m, operation, at, shape, steered)
         stored, of_places = self.degrees.stored, self.degrees.steered
         for one in [at.argument] if isinstance(at.argument, int) else np.unique(np.asarray(at.argument)):
             storage = self.memory.storage_of(int(one))
@@ -248,15 +255,18 @@ class MemoryPlan(Plan):
             of_places[storage] = placed.after([by_choice]) if again else widest([placed, by_choice])
 
     def _placed(
-        self, m: Machine, operation: Operation, at: Addresses, steered: Sequence[Degree]
+        self,
+        m: Machine,
+        operation: Operation,
+        at: Addresses,
+        shape: tuple[int, ...],
+        steered: Sequence[Degree],
     ) -> tuple[Degree, bool]:
         """Of all that decides what one place gets; and whether comparisons did that before, too."""
         once = Degree().after(steered)
         if not (once.choices or once.signs):
             return once, False
-        shape = shape_of((*operation.operands[1:], *operation.results)[0].type)
-        whole = (m.count, *shape)
-        offsets = np.broadcast_to(at.offsets, whole)
+        offsets = np.broadcast_to(at.offsets, (m.count, *shape))
         places, times = np.unique(
             self.memory.absolute(spread(at.argument, offsets), offsets), return_counts=True
         )
@@ -288,7 +298,7 @@ class MemoryPlan(Plan):
             words = np.broadcast_to(value.data, whole)
             self.floats.scatter(spread(addresses.argument, offsets), offsets, lanes, words, element)
             steered = [*self._steered(operation), *map(self.degrees.of, controls)]
-            self._stores(m, operation, addresses, self.degrees.of(name), steered)
+            self._stores(m, operation, addresses, shape, self.degrees.of(name), steered)
 
         return step
 
@@ -340,7 +350,7 @@ class MemoryPlan(Plan):
             added = degree_of("sum", [added], terms=most) if function == "add" else added.times(most)
             given = [added, self._stored_degree(addresses.argument)]
             steered = [*self._steered(operation), *map(self.degrees.of, controls)]
-            self._stores(m, operation, addresses, self._degree(function, given), steered)
+            self._stores(m, operation, addresses, shape, self._degree(function, given), steered)
             for result in operation.results:
                 m.env[result] = found
 
