@@ -441,6 +441,30 @@ KERNEL control_of_floats(const float* x, float* out, int n) {
   out[i] = v;
 }
 
+// Each warp the place of the largest of its numbers; some compare by a branch.
+KERNEL place_of_largest(const float* x, int* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float best = x[i];
+  int place = i;
+  for (int step = 16; step > 0; step /= 2) {
+    float other = __shfl_down_sync(0xffffffff, best, step);
+    int there = __shfl_down_sync(0xffffffff, place, step);
+    if (other > best || (other == best && there < place)) best = other, place = there;
+  }
+  if (i % 32 == 0) out[i / 32] = place;
+}
+
+KERNEL place_by_choices(const float* x, int* out, int n) {
+  float best = x[0];
+  int place = 0;
+  for (int i = 1; i < n; i++) {
+    float other = x[i];
+    place = other > best ? i : place;
+    best = fmaxf(best, other);
+  }
+  if (threadIdx.x == 0) out[0] = place;
+}
+
 KERNEL barrier_in_a_branch(const float* x, float* out, int n) {
   __shared__ float values[64];
   int i = threadIdx.x;

@@ -127,6 +127,7 @@ MISTAKES: dict[str, tuple[Run, Run, str | None]] = {
     "a block too few": (EQUAL["relu"][0], Run("relu", _ROW, (7, 1, 1), (128, 1, 1)), None),
 }
 
+_PLACES: Arguments = (Tensor("x", 64), Tensor("out", 64, "int32"), ("n", 64))
 _SMALL: Arguments = (Tensor("x", 64), Tensor("out", 64), ("n", 64))
 
 
@@ -137,6 +138,14 @@ def small(kernel: str, blocks: int = 1) -> Run:
 # Each with itself: what is not modelled is never proved.
 NOT_MODELLED = {
     "control_of_floats": (small("control_of_floats"), "depends on floats"),
+    "place_of_largest": (
+        Run("place_of_largest", _PLACES, (1, 1, 1), (64, 1, 1)),
+        "whether it runs depends on floats",
+    ),
+    "place_by_choices": (
+        Run("place_by_choices", _PLACES, (1, 1, 1), (64, 1, 1)),
+        "hang on too many comparisons",
+    ),
     "barrier_in_a_branch": (small("barrier_in_a_branch"), "not all threads come there"),
     "unwritten": (small("unwritten"), "that no thread stored to"),
     "beyond": (small("beyond"), "an access outside of x"),
