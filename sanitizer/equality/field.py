@@ -14,14 +14,17 @@ from kerncap.sanitizer.equality.random_order import FAR, RandomOrder, ascending,
 from kerncap.sanitizer.equality.words import (
     BOTH,
     EITHER,
+    HASH,
     INFINITE,
     MAXIMUM,
+    MIDDLE_RANK,
     MINIMUM,
     MINUS_INFINITE,
     NAN,
     ONLY_P,
     P_MASK,
     PAYLOAD,
+    RANK_AT,
     STATE_AT,
     is_plain,
     packed,
@@ -60,6 +63,8 @@ class Field(FieldArithmetic):
         super().__init__(prime, seed, generator)
         self._scalars: dict[str, Ints] = {}
         known = ascending([*map(float, range(1, _COUNTED)), *IRRATIONAL, *constants])
+        if len(known) >= MIDDLE_RANK:
+            raise NotModelled("more constants than there are ranks")
         words = np.concatenate([self.constant(one) for one in known])
         sizes = sizes_of(generator, len(known), pivots)
         self._by_p = RandomOrder(self.p, self._key, words & P_MASK, sizes)
@@ -153,23 +158,27 @@ class Field(FieldArithmetic):
 
     def _of_both(self, x: Ints, y: Ints, state: int) -> Ints:
         nothing, everything = (MINUS_INFINITE, INFINITE) if state == MAXIMUM else (INFINITE, MINUS_INFINITE)
-        total = (self._payload(x, state) + self._payload(y, state)) & PAYLOAD
+        constants = self._is_constant(x), self._is_constant(y)
+        one, other = (self._payload(*both, state) for both in zip((x, y), constants, strict=True))
+        total = (one + other) & HASH | np.maximum(one & ~HASH, other & ~HASH)
         found = total | (np.int64(state) << STATE_AT)
         a, b = state_of(x), state_of(y)
-        constant = self._is_constant(x) & self._is_constant(y)
+        constant = constants[0] & constants[1]
         if constant.any():
             larger = (self._keys(x, False) >= self._keys(y, False)) == (state == MAXIMUM)
             found = np.where(constant, np.where(larger, x, y), found)
         found = np.where((x == y) | (a == everything) | (b == nothing), x, found)
         return np.where((b == everything) | (a == nothing), y, found)
 
-    def _payload(self, x: Ints, state: int) -> Ints:
-        """Of a multiset, the sum that it has; of a number, its hash."""
+    def _payload(self, x: Ints, constant: Bools, state: int) -> Ints:
+        """Of a set, as `words` has it: of a number its hash; of a constant its rank, for only one counts."""
         mine = state_of(x) == state
         number = self._number(np.where(mine, 0, x))
-        hashed = mixed(shown(number).view(np.uint64) ^ self._key ^ np.uint64(state)).view(np.int64)
-        chosen: Ints = np.where(mine, x, hashed)
-        found: Ints = chosen & PAYLOAD
+        hashed = mixed(shown(number).view(np.uint64) ^ self._key ^ np.uint64(state)).view(np.int64) & HASH
+        if constant.any():
+            ranks = self._by_p.ranks(x & P_MASK) * (1 if state == MAXIMUM else -1)
+            hashed = np.where(constant, (ranks + MIDDLE_RANK) << RANK_AT, hashed)
+        found: Ints = np.where(mine, x & PAYLOAD, hashed)
         return found
 
     def _do_maxnum(self, x: Ints, y: Ints) -> Ints:

@@ -41,6 +41,12 @@ class RandomOrder:
         """Whether a number is a constant, or the negative of one."""
         return np.asarray((values == 0) | self._found(values)[2])
 
+    def ranks(self, values: Ints) -> Ints:
+        """Of constants, and their negatives, in their order; 0 of zero."""
+        folded, at, _ = self._found(values)
+        rank = self._order[at] + 1
+        return np.asarray(np.where(values == 0, 0, np.where(self._positive[at] == values, rank, -rank)))
+
     def places(self, values: Ints) -> set[int]:
         """Which of the constants are among these numbers, or their negatives."""
         _, at, listed = self._found(values)

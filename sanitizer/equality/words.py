@@ -10,8 +10,11 @@ P_BITS, STATE_AT = np.int64(30), np.int64(59)
 P_MASK = np.int64((1 << 30) - 1)
 Q_MASK = np.int64((1 << 29) - 1)
 PAYLOAD = np.int64((1 << 59) - 1)
+RANK_AT, MIDDLE_RANK = np.int64(45), np.int64(1 << 13)
+HASH = np.int64((1 << 45) - 1)
 # EITHER: what holds in one half alone holds (of a logarithm: see `field_arithmetic`).
-# MAXIMUM and MINIMUM: of a multiset of numbers, by the sum of their hashes.
+# MAXIMUM and MINIMUM: of numbers, by the sum of their hashes, and of the constant among them that counts, by
+# its rank (0: none).
 BOTH, ONLY_P, EITHER, INFINITE, MINUS_INFINITE, NAN, MAXIMUM, MINIMUM = range(8)
 
 

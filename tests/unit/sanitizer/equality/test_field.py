@@ -56,6 +56,20 @@ LAWS: dict[str, Three] = {
     "no exponential of minus infinity": lambda c: (
         c.add(c.x, c.exp(c.sub(c.number(-math.inf), c.y))), c.x,
     ),
+    "a constant twice": (
+        lambda c: (c.maxnum(c.maxnum(c.x, c.number(-2.0)), c.number(-2.0)), c.maxnum(c.x, c.number(-2.0)))
+    ),
+    "the larger constant": (
+        lambda c: (
+            c.maxnum(c.maxnum(c.x, c.number(-3.0)), c.maxnum(c.y, c.number(0.0))),
+            c.maxnum(c.maxnum(c.y, c.x), c.number(0.0)),
+        )
+    ),
+    "the smaller constant": (
+        lambda c: (
+            c.minnum(c.minnum(c.x, c.number(2.0)), c.number(-1.0)), c.minnum(c.number(-1.0), c.x),
+        )
+    ),
     "maxima with minus infinity": lambda c: (c.maxnum(c.x, c.number(-math.inf)), c.x),
     "products of exponentials and logarithms": lambda c: (
         c.mul(c.exp(c.x), c.sub(c.log(c.y), c.z)),
@@ -74,6 +88,12 @@ MISTAKES: dict[str, Three] = {
     "one of a constant's digits": lambda c: (c.exp2(c.mul(c.x, c.number(1.4427))), c.exp(c.x)),
     "a maximum of fewer": lambda c: (c.maxnum(c.x, c.maxnum(c.y, c.z)), c.maxnum(c.x, c.y)),
     "a maximum with a constant": lambda c: (c.maxnum(c.x, c.number(1.0)), c.x),
+    "a maximum with another constant": (
+        lambda c: (c.maxnum(c.maxnum(c.x, c.number(1.0)), c.number(2.0)), c.maxnum(c.x, c.number(1.0)))
+    ),
+    "a minimum with the larger constant": (
+        lambda c: (c.minnum(c.minnum(c.x, c.number(1.0)), c.number(2.0)), c.minnum(c.x, c.number(2.0)))
+    ),
     "a maximum for a minimum": lambda c: (c.maxnum(c.x, c.y), c.minnum(c.x, c.y)),
     "a logarithm of another number": lambda c: (c.mul(c.exp(c.x), c.log(c.y)), c.mul(c.exp(c.x), c.log(c.z))),
     "a logarithm for its argument": lambda c: (c.add(c.exp(c.x), c.log(c.y)), c.add(c.exp(c.x), c.y)),
