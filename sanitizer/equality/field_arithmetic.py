@@ -29,6 +29,7 @@ from kerncap.sanitizer.equality.numbers import (
     irrational,
     mixed,
     named,
+    rational,
 )
 from kerncap.sanitizer.equality.root_powers import RootPowers
 from kerncap.sanitizer.equality.words import (
@@ -88,7 +89,7 @@ class FieldArithmetic:
             return word(0, 0, INFINITE if value > 0 else MINUS_INFINITE)
         known = irrational(value)
         if known is None:
-            return self._rational(Fraction(value))
+            return self._rational(rational(value))
         number, scale = known
         factor = self._rational(Fraction(scale))
         for symbol, exponent in zip(self._symbols, IRRATIONAL[number], strict=True):

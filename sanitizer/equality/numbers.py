@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -106,6 +107,17 @@ def irrational(value: float) -> tuple[float, float] | None:
             if abs(shift) <= 8 and abs(size - number * scale) <= _NEAR * size:
                 return number, math.copysign(scale, value)
     return None
+
+
+_LARGEST_DIVISOR = 4096
+
+
+@lru_cache(maxsize=1 << 14)
+def rational(value: float) -> Fraction:
+    """What another constant stands for: 1/n if it is the float next to that, else itself."""
+    divisor = round(1 / value) if abs(value) * _LARGEST_DIVISOR >= 1 else 0
+    near = divisor and value in (1 / divisor, float(np.float32(1 / divisor)))
+    return Fraction(1, divisor) if near else Fraction(value)
 
 
 def mixed(words: Words) -> Words:

@@ -13,7 +13,7 @@ from kerncap.sanitizer.concrete.dataflow import ATOMICS
 from kerncap.sanitizer.concrete.run import Limits
 from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.field_arithmetic import PRIMES, SMALLEST_Q
-from kerncap.sanitizer.equality.numbers import NotModelled, irrational, named
+from kerncap.sanitizer.equality.numbers import NotModelled, irrational, named, rational
 from kerncap.sanitizer.equality.results import (
     check_types,
     integers_stored,
@@ -349,6 +349,8 @@ def _assumptions(
         found.append("arguments of roots and logarithms are positive")
     if any(irrational(one) for one in constants):
         found.append("a constant within an ulp of ln 2, pi, sqrt 2 or their like is taken for that number")
+    if any(math.isfinite(one) and rational(one) != one for one in constants):
+        found.append("a constant that is the float next to 1/n is taken for 1/n")
     unknown = sorted(functions - _KNOWN)
     if unknown:
         found.append(f"of {', '.join(unknown)} it is only known that equal arguments give equal results")

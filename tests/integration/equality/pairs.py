@@ -176,6 +176,10 @@ EQUAL: dict[str, tuple[Made, Run, Run]] = {
     "least of two": (lambda: _flat(2), _each(maxima.least_of_two), _each(maxima.least_but_nan)),
     "largest": (_maxima, _row(maxima.largest), _row(maxima.largest_in_steps)),
     "largest or zero": (_maxima, _row(maxima.largest_or_zero), _row(maxima.largest_and_then_zero)),
+    "seventh of the largest": (
+        _maxima, _row(maxima.seventh_of_the_largest_or_zero),
+        _row(maxima.seventh_of_the_largest_in_blocks, _PART),
+    ),
     "place in blocks": (
         _places, _row(maxima.largest_place), _row(maxima.largest_place_in_blocks, _PART),
     ),

@@ -46,6 +46,23 @@ def largest_and_then_zero(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def seventh_of_the_largest_in_blocks(x, y, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    best = 0.0
+    for first in range(0, n, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        best = tl.maximum(best, tl.max(tl.load(x + row * n + at, mask=at < n, other=0.0), 0))
+    tl.store(y + row, best * (1.0 / 7.0))
+
+
+@triton.jit
+def seventh_of_the_largest_or_zero(x, y, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    tl.store(y + row, tl.max(tl.load(x + row * n + at, mask=at < n, other=0.0), 0) / 7.0)
+
+
+@triton.jit
 def largest_place(x, y, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)

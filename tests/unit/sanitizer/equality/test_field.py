@@ -56,6 +56,7 @@ LAWS: dict[str, Three] = {
     "no exponential of minus infinity": lambda c: (
         c.add(c.x, c.exp(c.sub(c.number(-math.inf), c.y))), c.x,
     ),
+    "a reciprocal": lambda c: (c.mul(c.x, c.number(float(np.float32(1 / 127)))), c.div(c.x, c.number(127.0))),
     "a constant twice": (
         lambda c: (c.maxnum(c.maxnum(c.x, c.number(-2.0)), c.number(-2.0)), c.maxnum(c.x, c.number(-2.0)))
     ),
