@@ -45,6 +45,7 @@ class Collector:
         self._thread: threading.Thread | None = None
         self._crash: BaseException | None = None
         self._unread: str | None = None  # why the last look at the session was in vain
+        self._together: dict[str, set[int]] = {}  # ranks that are done, by the id of their collective launch
         self._told: set[int] = set()  # processes whose missing records are among what failed
 
     def follow(self) -> None:
@@ -99,6 +100,10 @@ class Collector:
         for process in self.processes.values():
             process.read_new()
             self._show_progress(process)
+            for pending in process.pending.values():
+                if pending.record.collective is not None and pending.complete is not None:
+                    launch = pending.record.collective
+                    self._together.setdefault(launch.id, set()).add(launch.rank)
         for process in self.processes.values():
             self._seal_complete(process, in_time=True)
 
@@ -183,6 +188,8 @@ class Collector:
         for number, pending in list(process.pending.items()):
             if pending.complete is None or (in_time and self._is_late(pending)):
                 continue
+            if self._waits_for_ranks(pending):
+                continue
             if not self._waits_for_hook(pending):
                 del process.pending[number]
                 if pending.complete.keep:
@@ -213,6 +220,11 @@ class Collector:
         hook = self.processes.get(pending.record.annotation.partition("/")[0])
         return hook is not None and hook.alive()
 
+    def _waits_for_ranks(self, pending: PendingLaunch) -> bool:
+        """Whether it was made together with ranks that have not recorded their part of it."""
+        launch = pending.record.collective
+        return launch is not None and len(self._together.get(launch.id, ())) < launch.ranks
+
     def _settle(self, process: ProcessLog, target: TargetResult | None, unwritten: int | None) -> None:
         """Everything of a process that has ended: what is complete, and what was cut short.
 
@@ -231,6 +243,13 @@ class Collector:
                 self.failed.append(
                     f"{log.one_line(record.kernel.name)} (launch {record.ordinal}) could not be recorded: "
                     f"{lost_records.because(unwritten)}"
+                )
+            elif pending.complete is not None and record.collective is not None:
+                whole = range(record.collective.ranks)
+                missing = sorted({*whole} - self._together.get(record.collective.id, set()))
+                self.failed.append(
+                    f"{log.one_line(record.kernel.name)} (launch {record.ordinal}) is a part of a collective "
+                    f"launch, of which rank {', '.join(map(str, missing))} recorded nothing: no reproducer"
                 )
             else:
                 self.failed.append(

@@ -158,6 +158,7 @@ def build_manifest(
         compiled={**compiled, **(complete.compiled if complete is not None else {})},
         source=source,
         autotune=launch.autotune,
+        collective=launch.collective,
         notes=(*launch.notes, *notes)[: schema.MAX_MAP],
     )
 

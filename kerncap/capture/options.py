@@ -13,6 +13,7 @@ from kerncap.format.schema import MAX_RANGE_LAUNCHES
 
 DEFAULT_OUTPUT = Path("kerncap-out")
 SELF_CHECK_TIMEOUT_S = 30.0
+MAX_RANKS = 48  # Collective::most_ranks
 
 _SIZE = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)(b?)\s*$", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -101,6 +102,8 @@ class Selection:
     where: list[list[Any]] | None = None  # steps, as `kerncap.capture.parse_where.postfix` makes them
     range: str | None = None  # a regular expression for the names of the open NVTX ranges
     ranks: tuple[int, ...] | None = None  # processes of other ranks capture nothing
+    collective: int | None = None  # how many ranks make each launch together
+    collective_timeout_s: float = default.collective_timeout_s
     on_fault: bool = False
     fault_timeout_s: float = default.fault_timeout_s
     when: When | None = None
@@ -116,11 +119,31 @@ class Selection:
             raise UsageError(f"--last {self.last}: expected 1 or more")
         if not 0 < self.fault_timeout_s <= 86400:
             raise UsageError(f"--fault-timeout {self.fault_timeout_s}: expected seconds, at most 86400")
+        self._check_collective()
         if self.on_fault and self.when:
             raise UsageError("--on-fault and --when exclude each other: one keeps faults, the other results")
         self._check_span()
         if self.last is not None and (self.on_fault or self.launch):
             raise UsageError("--last goes with neither --on-fault nor --launch")
+
+    def _check_collective(self) -> None:
+        if not 0 < self.collective_timeout_s <= 86400:
+            raise UsageError(
+                f"--collective-timeout {self.collective_timeout_s}: expected seconds, at most 86400"
+            )
+        if self.collective is None:
+            return
+        if not 2 <= self.collective <= MAX_RANKS:
+            raise UsageError(
+                f"--collective {self.collective}: expected a number of ranks from 2 to {MAX_RANKS}"
+            )
+        if self.kernel is None:
+            raise UsageError("--collective: which launches do the ranks make together? give -k REGEX too")
+        if self.on_fault or self.when or self.last is not None or self.is_span or self.ranks is not None:
+            raise UsageError(
+                "--collective takes the same launch of all ranks: leave out --rank, --on-fault, --when, "
+                "--last and ranges"
+            )
 
     def _check_span(self) -> None:
         for text, option in ((self.from_kernel, "--from"), (self.to_kernel, "--to")):

@@ -149,6 +149,7 @@ class LaunchRecord(Struct, frozen=True):
     # Of a range: what came since the launch before it, and the launch itself.
     order: Annotated[tuple[OrderingCall, ...], Meta(max_length=1 << 17)] | None = None
     sparse: bool = False
+    collective: schema.Collective | None = None
 
 
 class CodeRecord(Struct, frozen=True):

@@ -60,6 +60,7 @@ class SealedLaunch:
     launches: int = 1  # more in a range
     number: int = 0  # of the captures of its process
     order: tuple[OrderingCall, ...] | None = None  # what came since the launch before it, of a range
+    collective: str | None = None  # the id of the launch that all ranks made together
 
 
 class Sealer:
@@ -145,6 +146,7 @@ class Sealer:
             position=launch.position,
             number=launch.launch,
             order=launch.order,
+            collective=launch.collective.id if launch.collective is not None else None,
         )
 
     def _output_of(self, process: ProcessLog) -> Path:

@@ -17,7 +17,7 @@ from kerncap.format.digests import Digest
 FORMAT_NAME = "kerncap-reproducer"
 RANGE_FORMAT_NAME = "kerncap-range"
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 16
+FORMAT_MINOR = 17
 UNRECORDED = "unrecorded"  # `Oracle.condition` of a launch whose result is not known
 ALL_CONTENTS = "all contents (--no-values)"  # how `Closure.left_out` says that it was asked for
 
@@ -176,6 +176,21 @@ class Array(_Base, frozen=True):
     levels: Annotated[int, Meta(ge=1, le=32)] = 1
 
 
+class Owner(_Base, frozen=True):
+    """Where a window of another rank's memory is in that rank."""
+
+    rank: Index
+    base: Address
+
+
+class Collective(_Base, frozen=True):
+    """A launch that all ranks of a job made together; each rank has a reproducer with this id."""
+
+    id: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+    rank: Annotated[int, Meta(ge=0, lt=MAX_MAP)]
+    ranks: Annotated[int, Meta(ge=2, le=MAX_MAP)]
+
+
 class Region(_Base, frozen=True):
     """A range of the device's address space in the closure."""
 
@@ -188,6 +203,7 @@ class Region(_Base, frozen=True):
     module: Index = 0  # of a module global: 0 is the kernel's own module
     array: Array | None = None  # of the kind "array"
     shared: Name | None = None  # whose else it is: "another process's memory on device 1 (cuMemMap)"
+    owner: Owner | None = None  # of a window of another rank's memory
 
 
 class ZeroRange(_Base, frozen=True):
@@ -509,6 +525,7 @@ class Manifest(_Base, frozen=True):
     compiled: ValueMap = {}  # facts of the compiled kernel: shared, num_warps, name, …
     source: Source | None = None
     autotune: Autotune | None = None
+    collective: Collective | None = None
     files: StoredFiles = ()  # README.md and other extras
     # What a reader should know: refusals, relocations.
     notes: Annotated[tuple[Text, ...], Meta(max_length=MAX_MAP)] = ()

@@ -53,6 +53,7 @@ def validate(manifest: schema.Manifest) -> None:
             raise ManifestProblem(("autotune", "chosen"), f"configuration {chosen} of only {count}")
     _launch(manifest.launch)
     _textures(manifest)
+    _ranks(manifest)
     _files(manifest)
     _build(manifest.source)
 
@@ -199,6 +200,26 @@ def _textures(manifest: schema.Manifest) -> None:
         problem = texture_problem(texture, manifest.regions)
         if problem is not None:
             raise ManifestProblem((*steps, problem[0]), problem[1])
+
+
+def _ranks(manifest: schema.Manifest) -> None:
+    """Which rank this is, and whose its windows are; what the others kept is not known here."""
+    collective = manifest.collective
+    if collective is not None and collective.rank >= collective.ranks:
+        message = f"rank {collective.rank} of only {collective.ranks}"
+        raise ManifestProblem(("collective", "rank"), message)
+    for number, region in enumerate(manifest.regions):
+        owner = region.owner
+        if owner is None:
+            continue
+        steps: Steps = ("regions", number, "owner")
+        if collective is None or region.kind != "device":
+            raise ManifestProblem(steps, "only device memory of a collective launch has an owner")
+        if owner.rank >= collective.ranks or owner.rank == collective.rank:
+            message = f"rank {owner.rank} is not another one of the {collective.ranks}"
+            raise ManifestProblem((*steps, "rank"), message)
+        if owner.base + region.size > ADDRESS_LIMIT:
+            raise ManifestProblem((*steps, "base"), "it ends beyond address 2^63 there")
 
 
 def _build(source: schema.Source | None) -> None:

@@ -83,6 +83,7 @@ def _launch(document: Document, manifest: Document) -> list[str]:
             "device",
             f"{device['name']} ({device['kind']}{', ' + device['arch'] if device.get('arch') else ''})",
         ),
+        *([("ranks", ranks_text(manifest["collective"]))] if manifest.get("collective") else []),
         ("oracle", oracle["kind"] + _reason(oracle)),
         *([("printed", _lines(oracle["printed"]))] if oracle.get("printed") else []),
         ("closure", closure_text(closure)),
@@ -190,8 +191,8 @@ def _regions(document: Document, manifest: Document) -> list[str]:
     for number, (region, stored) in enumerate(regions):
         if number >= MAX_ROWS:
             break
-        whose = f"({region['shared']})" if region.get("shared") else None
-        why = " ".join(filter(None, (region.get("name"), region.get("reason"), whose)))
+        whose = owner_text(region) or region.get("shared")
+        why = " ".join(filter(None, (region.get("name"), region.get("reason"), whose and f"({whose})")))
         sizes = (size_text(stored["pre_bytes"]), str(stored["chunks_changed"]))
         kind = f"{region['kind']}:{region.get('device', 0)}"
         rows.append((str(number), f"{region['base']:#x}", str(region["size"]), kind, *sizes, why))
@@ -292,6 +293,15 @@ def _environment(manifest: Document) -> list[str]:
     for name, value in list(manifest.get("environment", {}).items())[:MAX_ROWS]:
         lines.append(_text(f"{name}={value}", 200))
     return lines
+
+
+def owner_text(region: Document) -> str:
+    owner = region.get("owner")
+    return f"rank {owner['rank']}'s, at {owner['base']:#x}" if owner else ""
+
+
+def ranks_text(collective: Document) -> str:
+    return f"rank {collective['rank']} of {collective['ranks']} that made launch {collective['id']} together"
 
 
 def closure_text(closure: Document) -> str:

@@ -184,7 +184,8 @@ void LaunchCapture::take() {
   device_.hold_text();
   if (conf_.trace_native) return trace();
   const char* library = peers::library_of(*launch_.kernel);
-  bool ready = library != nullptr ? name_what_is_not_held(library) : prepare() && close_gate() && before();
+  bool ready = library != nullptr ? name_what_is_not_held(library)
+                                  : join_others() && prepare() && close_gate() && before();
   leave();
   if (!ready) {
     if (!settled_) fail();
@@ -265,6 +266,19 @@ bool LaunchCapture::after_not_held() {
 
 // --- before the gate closes: all that asks, allocates or may take long -----------------------------
 
+// Of a kernel that no selection counts, the launch's number is among all that this process made of it.
+bool LaunchCapture::join_others() {
+  if (!conf_.collective) return true;
+  if (launch_.stopped != nullptr) {
+    why_ = "it is in a graph, which a collective capture does not stop";
+    return false;
+  }
+  const uint64_t number = wanted_.chosen ? launch_.kernel->launches.load() - 1 : wanted_.ordinal;
+  const std::string name =
+      launch_.kernel->name + "#" + std::to_string(number) + "@" + std::to_string(conf_.generation);
+  return collective_.join(conf_, name, &why_);
+}
+
 bool LaunchCapture::prepare() {
   if (device_.is_capturing()) {
     why_ =
@@ -315,6 +329,7 @@ bool LaunchCapture::waits_for(int device) {
 bool LaunchCapture::close_gate() {
   if (launch_.stopped != nullptr) return true;
   leave();
+  if (!pass(Collective::Step::met)) return false;
   gated_ = gate::close(conf_.drain_timeout_ns());
   if (!gated_)
     why_ = "another thread did not come back from a driver call within " +
@@ -353,7 +368,7 @@ bool LaunchCapture::look() {
     why_ = "an earlier launch failed: " + what;
     return false;
   }
-  if (!device_.prepare(&why_) || !find_regions()) return false;
+  if (!device_.prepare(&why_) || !find_owners() || !find_regions()) return false;
   if (reachable_.not_held.empty())
     for (const Region& region : reachable_.regions)
       if (region.kind == RegionKind::device && region.shared.empty() && region.device != launch_.device &&
@@ -373,19 +388,24 @@ bool LaunchCapture::before() {
   write_launch();
   if (!recorded_) why_ = process_.session.refusal("its record");
   takes_text_ = recorded_ && !conf_.on_fault && device_.begin_text();
-  return recorded_;
+  return recorded_ && pass(Collective::Step::saved);
 }
 
-bool LaunchCapture::find_regions() {
-  request_.mode = conf_.reach();
-  if (!conf_.no_values) request_.max_size = conf_.max_size;
-  request_.chunk_bytes = conf_.chunk_bytes;
+bool LaunchCapture::find_owners() {
   request_.allocations = MemoryMap::instance().snapshot();
   // Its owner may have no context here; if this device may not read it, neither may the launch.
   for (Allocation& allocation : request_.allocations)
     if (allocation.shared == Shared::imported && allocation.kind == RegionKind::device &&
         std::strcmp(allocation.how, "cuMemMap") == 0)
       allocation.device = launch_.device;
+  request_.has_owners = collective_.is_joined();
+  return !request_.has_owners || collective_.find_owners(device_, &request_.allocations, &why_);
+}
+
+bool LaunchCapture::find_regions() {
+  request_.mode = conf_.reach();
+  if (!conf_.no_values) request_.max_size = conf_.max_size;
+  request_.chunk_bytes = conf_.chunk_bytes;
   // What Triton launches takes no textures, and a number that is also one's is a number.
   if (!wanted_.chosen) request_.textures = device_.textures();
   if (!find_reachable_memory(device_, launch_, std::move(request_), &reachable_, &why_)) return false;
@@ -495,6 +515,7 @@ bool LaunchCapture::after() {
     return false;
   }
   duration_ns_ = now_ns() - launched_ns_;
+  if (!pass(Collective::Step::ended)) return false;
   if (takes_text_) device_.take_text(&text_);
   has_text_ = takes_text_;
   bool keep = !conf_.when;
@@ -518,6 +539,7 @@ bool LaunchCapture::finish_kept() {
   }
   for (SnapshotFilePtr* file : {&pre_file_, &post_file_})
     if (*file != nullptr && !(*file)->finish(&why_)) return false;
+  if (!pass(Collective::Step::kept)) return false;
   if (!write_complete(Ending::complete, "")) return false;
   settle(Outcome::kept);
   return true;
@@ -556,6 +578,10 @@ bool LaunchCapture::after_on_fault() {
 
 bool LaunchCapture::ended_badly(Ending ending, const std::string& error) {
   if (ending == Ending::fault) process_.saw_fault(error);
+  if (collective_.is_joined()) {
+    why_ = "the launch failed: " + error;
+    return false;
+  }
   if (pre_ != nullptr && pre_->has_clones()) {
     why_ = "the launch failed (" + error + ") while its pre-state was on the device; --on-fault keeps it";
     return false;

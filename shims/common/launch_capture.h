@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/capture.h"
+#include "common/collective.h"
 #include "common/device.h"
 #include "common/process_capture.h"
 #include "common/reachable_memory.h"
@@ -57,6 +58,8 @@ class LaunchCapture {
   bool describe_only();
   bool prepare();
   bool waits_for(int device);
+  bool join_others();
+  bool pass(Collective::Step step) { return !collective_.is_joined() || collective_.pass(step, &why_); }
   bool close_gate();
   bool before();
   bool snapshot();
@@ -68,6 +71,7 @@ class LaunchCapture {
   void leave() noexcept;
   void end_text() noexcept;
   Poll wait_for_idle(std::string* what);
+  bool find_owners();
   bool find_regions();
   bool fits();
   bool check_sizes();
@@ -127,7 +131,8 @@ class LaunchCapture {
   std::string text_;             // that the kernel printed
   Prints before_, now_;          // of a trace
   std::vector<bool> addresses_;  // by region
-  int64_t number_ = -1;          // of the launch in this process's records
+  Collective collective_;
+  int64_t number_ = -1;  // of the launch in this process's records
   uint64_t pre_ns_ = 0, post_ns_ = 0, launched_ns_ = 0, duration_ns_ = 0;
 };
 

@@ -42,6 +42,10 @@ void write_regions(json::Writer& json, const std::vector<Region>& regions) {
         .field(key::device, region.device)
         .field(key::reason, region.reason);
     if (!region.shared.empty()) json.field(key::shared, region.shared);
+    if (region.peer >= 0) {
+      json.key(key::owner).begin_object().field(key::rank, region.peer);
+      json.field(key::base, region.peer_base).end();
+    }
     if (region.kind == RegionKind::global) {
       json.text_or_null(key::name, region.name);
       json.field(key::module, region.module);
@@ -249,7 +253,12 @@ void LaunchCapture::write_launch() {
   json.text_or_null(key::annotation, wanted_.choice.annotation);
   json.key(key::notes).begin_array();
   for (const std::string& note : reachable_.notes) json.value(note);
-  json.end().field(key::time_ns, wall_ns());
+  json.end();
+  if (collective_.is_joined()) {
+    json.key(key::collective).begin_object().field(key::id, collective_.id());
+    json.field(key::rank, collective_.rank()).field(key::ranks, collective_.ranks()).end();
+  }
+  json.field(key::time_ns, wall_ns());
   json.text_or_null(key::condition, conf_.condition() != nullptr ? conf_.condition() : "");
   json.end();
   recorded_ = process_.session.write(KERNCAP_RECORD_LAUNCH, json);

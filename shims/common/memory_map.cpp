@@ -120,6 +120,15 @@ bool MemoryMap::find(uint64_t address, Allocation* found) const noexcept {
   }
 }
 
+void MemoryMap::exported(uint64_t base, uint64_t handle) noexcept {
+  State& map = state();
+  std::lock_guard<std::mutex> lock(map.mutex);
+  for (auto& [start, allocation] : map.by_base)
+    if (allocation.shared == Shared::no && allocation.kind == RegionKind::device &&
+        (handle != 0 ? allocation.handle == handle : start == base))
+      allocation.shared = Shared::exported;
+}
+
 std::vector<Allocation> MemoryMap::snapshot() const noexcept {
   State& map = state();
   std::vector<Allocation> all;

@@ -10,9 +10,9 @@ namespace kerncap {
 
 enum class RegionKind : uint8_t { device, managed, host, global, array };
 
-// Whose else memory is: another process's that was imported here, or several devices' at one address, where a
-// plain load has no answer.
-enum class Shared : uint8_t { no, imported, multicast };
+// Whose else memory is: another process's that was imported here, this process's of which it made a handle
+// for others, or several devices' at one address, where a plain load has no answer.
+enum class Shared : uint8_t { no, imported, exported, multicast };
 
 struct Allocation {
   uint64_t base = 0, size = 0;
@@ -23,6 +23,9 @@ struct Allocation {
   const void* module = nullptr;  // of a module global: its Module
   Shared shared = Shared::no;
   int owner = -1;       // the device that imported memory is on, if that is known
+  uint64_t handle = 0;  // of the physical memory that was mapped
+  int64_t peer = -1;    // the rank whose memory was imported (collective.h), and where that has it
+  uint64_t peer_base = 0;
   uint64_t serial = 0;  // grows with every addition: two lives of one address differ
 };
 
@@ -38,6 +41,9 @@ class MemoryMap {
   void remove_module(const void* module) noexcept;
   void clear_device(int device) noexcept;  // cuDevicePrimaryCtxReset, cuCtxDestroy
   bool find(uint64_t address, Allocation* found) const noexcept;
+  // A handle for other processes was made of the allocation at `base`, or of those that are mapped from
+  // `handle`.
+  void exported(uint64_t base, uint64_t handle) noexcept;
   // All of them, by base.
   std::vector<Allocation> snapshot() const noexcept;
 

@@ -49,7 +49,8 @@ int other_device(const Launch& launch, const MemoryMap& map) {
     std::memcpy(&word, &launch.parameters[at], 8);
     Allocation found;
     if (word != 0 && map.find(word, &found) && found.kind == RegionKind::device &&
-        found.shared == Shared::no && found.device != launch.device)
+        found.shared != Shared::imported && found.shared != Shared::multicast &&
+        found.device != launch.device)
       return found.device;
   }
   return -1;

@@ -43,7 +43,8 @@ bool is_mapped_piece(const Allocation& a) {
 
 bool continues(const Allocation& a, const Allocation& b) {
   return is_mapped_piece(a) && is_mapped_piece(b) && a.base + a.size == b.base && a.device == b.device &&
-         a.shared == b.shared && a.owner == b.owner;
+         a.shared == b.shared && a.owner == b.owner && a.peer == b.peer &&
+         (a.peer < 0 || a.peer_base + a.size == b.peer_base);
 }
 
 class Finder {
@@ -253,6 +254,7 @@ class Finder {
     for (size_t i = 0; i < leaves_.size(); ++i) {
       const Item& item = items_[leaves_[i].item];
       if (item.pieces == 0 && item.textures.empty()) reach(i, "global " + item.what.name);
+      if (item.what.shared == Shared::exported && request_.has_owners) reach(i, "another rank has it");
       if (request_.mode == Conf::Memory::all) reach(i, "all memory");
     }
   }
@@ -360,6 +362,8 @@ class Finder {
       region.reason = leaf.reason;
       region.name = item.what.name;
       region.shared = peers::sharing(item.what);
+      region.peer = item.what.peer;
+      region.peer_base = item.what.peer_base + (region.base - item.what.base);
       region.module = module_number(item.what);
       out_.included_bytes += region.size;
       out_.regions.push_back(region);

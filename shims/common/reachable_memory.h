@@ -17,7 +17,9 @@ struct Region {
   RegionKind kind = RegionKind::device;
   int device = 0;
   std::string reason, name;
-  std::string shared;   // whose else it is (peers.h)
+  std::string shared;  // whose else it is (peers.h)
+  int64_t peer = -1;   // the rank that owns it and where that has it, if known (collective.h)
+  uint64_t peer_base = 0;
   unsigned module = 0;  // of a global: 0 is the kernel's own
   uint64_t array = 0;   // the driver's handle of an array; `base` is that of our copy of it
   ArrayShape shape;     // of an array
@@ -42,6 +44,7 @@ struct ReachableMemoryRequest {
   uint64_t max_size = UINT64_MAX;
   uint32_t chunk_bytes = 0;             // of what is stored; 0: zeros count too
   std::vector<Allocation> allocations;  // all that live, by base
+  bool has_owners = false;              // what is exported is imported by a rank that takes part
   std::vector<Allocation> globals;      // of the kernel's module that it may reach
   std::vector<TextureObject> textures;  // all that live: a word that is one's number reaches it
   // The bytes of the parameters that pointers are looked for in; without them, all bytes.

@@ -105,6 +105,10 @@ uint64_t Conf::fault_timeout_ns() const {
   return as_ns(fault_timeout_s);
 }
 
+uint64_t Conf::collective_timeout_ns() const {
+  return as_ns(collective_timeout_s);
+}
+
 bool read_conf(const std::string& folder, uint64_t generation, Conf* conf) {
   std::string name = generation == 0 ? "session.json" : "session-" + std::to_string(generation) + ".json";
   conf->folder = folder;

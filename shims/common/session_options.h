@@ -51,6 +51,7 @@ struct Conf {
   Memory reach() const;
   uint64_t drain_timeout_ns() const;
   uint64_t fault_timeout_ns() const;
+  uint64_t collective_timeout_ns() const;
 };
 
 // Reads `<folder>/session.json`, or `session-<g>.json` of a generation that was armed; false if there is

@@ -287,6 +287,17 @@ CUresult wrap::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, co
   return result;
 }
 
+CUresult wrap::cuMemExportToShareableHandle(void* shareableHandle, CUmemGenericAllocationHandle handle,
+                                            CUmemAllocationHandleType handleType,
+                                            unsigned long long flags) noexcept {
+  CUresult result = driver()->cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
+  if (result == CUDA_SUCCESS && shared_by_handle(handle) == Shared::no) {
+    note_handle(handle, Shared::exported);
+    MemoryMap::instance().exported(0, handle);
+  }
+  return result;
+}
+
 CUresult wrap::cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* osHandle,
                                               CUmemAllocationHandleType shHandleType) noexcept {
   CUresult result = driver()->cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
@@ -316,6 +327,7 @@ CUresult wrap::cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGeneri
   allocation.base = ptr;
   allocation.size = size;
   allocation.how = "cuMemMap";
+  allocation.handle = handle;
   allocation.shared = shared_by_handle(handle);
   // Nothing is asked about a multicast object: it is on no device.
   allocation.device =
@@ -344,6 +356,12 @@ CUresult wrap::cuMemAddressFree(CUdeviceptr ptr, size_t size) noexcept {
   return result;
 }
 
+CUresult wrap::cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) noexcept {
+  CUresult result = driver()->cuIpcGetMemHandle(pHandle, dptr);
+  if (result == CUDA_SUCCESS) MemoryMap::instance().exported(dptr, 0);
+  return result;
+}
+
 CUresult wrap::cuIpcOpenMemHandle(CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned int Flags) noexcept {
   return imported(driver()->cuIpcOpenMemHandle(pdptr, handle, Flags), pdptr, "cuIpcOpenMemHandle");
 }
@@ -354,6 +372,12 @@ CUresult wrap::cuIpcOpenMemHandle_v2(CUdeviceptr* pdptr, CUipcMemHandle handle, 
 
 CUresult wrap::cuIpcCloseMemHandle(CUdeviceptr dptr) noexcept {
   return free_gated(dptr, [&] { return driver()->cuIpcCloseMemHandle(dptr); });
+}
+
+CUresult wrap::cuMemPoolExportPointer(CUmemPoolPtrExportData* shareData_out, CUdeviceptr ptr) noexcept {
+  CUresult result = driver()->cuMemPoolExportPointer(shareData_out, ptr);
+  if (result == CUDA_SUCCESS) MemoryMap::instance().exported(ptr, 0);
+  return result;
 }
 
 CUresult wrap::cuMemPoolImportPointer(CUdeviceptr* ptr_out, CUmemoryPool pool,

@@ -12,6 +12,7 @@ from kerncap.format.memory_index import ZERO_ROW
 from kerncap.format.validate import view_bounds
 from kerncap.log import size
 from kerncap.report.html.material import Material, plain
+from kerncap.report.inspect_text import owner_text
 
 MAX_REGIONS = 200
 MAX_VIEWS = 24  # of one region
@@ -54,7 +55,7 @@ def _facts(material: Material, number: int, views: list[tuple[int, int, str]]) -
     region, shown = material.truth.regions[number], material.manifest["regions"][number]
     stored = material.facts["stored"]["regions"][number]
     place = "" if region.kind in ("host", "global") else f" {region.device}"
-    why = ", ".join(filter(None, (shown.get("name"), shown.get("reason"))))
+    why = ", ".join(filter(None, (shown.get("name"), shown.get("reason"), owner_text(shown))))
     kept = sorted(views)[:MAX_VIEWS]
     return {
         "number": number, "base": f"{region.base:#x}", "bytes": region.size, "size": size(region.size),

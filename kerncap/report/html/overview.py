@@ -12,7 +12,7 @@ from kerncap.log import counted, size
 from kerncap.report.html.findings import launches
 from kerncap.report.html.material import Document, Material, plain
 from kerncap.report.html.results import checked
-from kerncap.report.inspect_text import closure_text, shape_text, value_text
+from kerncap.report.inspect_text import closure_text, ranks_text, shape_text, value_text
 
 MAX_ARGUMENTS = 200
 MAX_ROWS = 120
@@ -150,6 +150,8 @@ def launch_rows(material: Material) -> Rows:
     route = f", by {launch['route']}" if launch.get("route") else ""
     stream = f", stream {launch['stream']}" if launch.get("stream") else ""
     rows.append(("launch", f"number {launch['ordinal']} in its process, {launch['mode']}{route}{stream}"))
+    if manifest.get("collective"):
+        rows.append(("ranks", ranks_text(manifest["collective"])))
     rows.append(("closure", closure_text(manifest["closure"])))
     return [(name, plain(text, 1200)) for name, text in rows]
 

@@ -62,6 +62,7 @@ class key:
     closure = "closure"
     cluster = "cluster"
     code = "code"
+    collective = "collective"
     compiled = "compiled"
     complete = "complete"
     condition = "condition"
@@ -152,6 +153,7 @@ class key:
     ordinal = "ordinal"
     origin = "origin"
     overhead_ns = "overhead_ns"
+    owner = "owner"
     packages = "packages"
     parameters = "parameters"
     parent_folder = "parent_folder"
@@ -173,6 +175,7 @@ class key:
     qualified_name = "qualified_name"
     range = "range"
     rank = "rank"
+    ranks = "ranks"
     reason = "reason"
     region = "region"
     regions = "regions"
@@ -422,6 +425,8 @@ class default:
     where: Optional[List[List[Any]]] = None
     range: Optional[str] = None
     ranks: Optional[List[int]] = None
+    collective: Optional[int] = None
+    collective_timeout_s: float = 60.0
     on_fault: bool = False
     fault_timeout_s: float = 60.0
     when: Optional[When] = None
@@ -446,7 +451,7 @@ class Options(default):
 
 
 _GROUPS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
-    ("selection", ("kernel", "launch", "launches", "from_kernel", "from_skip", "to_kernel", "to_skip", "whole_range", "graph", "graph_skip", "per_config", "where", "range", "ranks", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
+    ("selection", ("kernel", "launch", "launches", "from_kernel", "from_skip", "to_kernel", "to_skip", "whole_range", "graph", "graph_skip", "per_config", "where", "range", "ranks", "collective", "collective_timeout_s", "on_fault", "fault_timeout_s", "when", "last", "stop",)),
     ("keep", ("memory", "max_size", "no_values",)),
     ("session", ("version", "token", "socket", "questions", "backend", "list_only", "trace", "trace_native", "timeline", "dormant", "generation", "by_default", "limit_kernels", "limit_bytes", "drain_timeout_s", "chunk_bytes",)),
 )

@@ -275,6 +275,13 @@ def _capture(
     shim = _shim_for(session, counters.kernel)
     if shim is not None:
         watch = Annotation(session, counters, call, fn, ordinal, config, shim)
+    elif session.options.collective is not None:
+        with session.lock:
+            session.selection.settle(counters, config, "failed", 0)
+        session.failed(
+            counters.kernel.qualified_name, "--collective needs the native shim, which is not in use"
+        )
+        return None
     else:
         watch = Capture(session, counters, call, fn, ordinal, config)
     try:

@@ -42,7 +42,7 @@ MOST_BYTES = 2 << 30
 INTERNAL = 70
 NEWER = tuple(
     GOLDEN.with_name(name)
-    for name in ("v1.7", "v1.9", "v1.9-ranks", "v1.11", "v1.12", "v1.14", "v1.15", "v1.16")
+    for name in ("v1.7", "v1.9", "v1.9-ranks", "v1.11", "v1.12", "v1.14", "v1.15", "v1.16", "v1.17")
 )
 GOLDENS = (GOLDEN, GOLDEN_NATIVE, GOLDEN_BLOCK, GOLDEN_HIP, *NEWER)
 GONE = object()

@@ -1,5 +1,6 @@
 // The host functions behind the clients' kernels. Loaded by the clients and by the replay worker
 // (KERNCAP_RIG_KERNELS).
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -314,6 +315,70 @@ KERNEL(_Z13wait_for_flagPViPi) {
   __atomic_store_n(flag + 1, 1, __ATOMIC_RELEASE);
   while (!__atomic_load_n(flag, __ATOMIC_ACQUIRE)) rest();
   *rig_array<int>(pointer(launch, 1), 1) = 42;
+}
+
+// --- ranks: a window has a rank's values, room for the previous rank's, and flags ---------------------
+namespace {
+
+constexpr uint64_t room = 512u << 10, flags = 1u << 20;
+
+int* flag_of(uint64_t window, uint32_t number) {
+  return rig_array<int>(window + flags + 4u * number, 1);
+}
+void raise(int* flag, uint32_t round) {
+  __atomic_store_n(flag, static_cast<int>(round), __ATOMIC_RELEASE);
+}
+void wait_for(const int* flag, uint32_t round) {
+  while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) < static_cast<int>(round)) rest();
+}
+
+void add_windows(const rig_launch* launch) {
+  uint32_t ranks = number(launch, 3), n = number(launch, 4);
+  auto* windows = rig_array<uint64_t>(pointer(launch, 0), ranks);
+  auto* out = rig_array<float>(pointer(launch, 1), n);
+  for (uint32_t i = 0; i < n; ++i) out[i] = 0;
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    for (uint32_t i = 0; i < n; ++i) out[i] += rig_array<float>(windows[rank], n)[i];
+}
+
+}  // namespace
+
+// sum_of_windows(float** windows, float* out, int rank, int ranks, int n, int round, int kills)
+KERNEL(_Z14sum_of_windowsPPfPfiiiii) {
+  if (number(launch, 6)) kill(getpid(), SIGKILL);
+  add_windows(launch);
+}
+
+// reduce(float** windows, float* out, int rank, int ranks, int n, int round, int kills). Editions: 1 tells
+// nobody.
+KERNEL(_Z6reducePPfPfiiiii) {
+  uint32_t rank = number(launch, 2), ranks = number(launch, 3), round = number(launch, 5);
+  auto* windows = rig_array<uint64_t>(pointer(launch, 0), ranks);
+  for (uint32_t other = 0; other < ranks && variant(launch) != 1; ++other)
+    raise(flag_of(windows[other], rank), round);
+  for (uint32_t other = 0; other < ranks; ++other) wait_for(flag_of(windows[rank], other), round);
+  add_windows(launch);
+}
+
+// ring(float* mine, float* next, float* out, int n, int round). Editions: 1 raises no flag, 2 puts the values
+// there after the flag, when they have been taken, 3 puts them one element too far.
+KERNEL(_Z4ringPfS_S_ii) {
+  uint64_t mine = pointer(launch, 0), next = pointer(launch, 1);
+  uint32_t n = number(launch, 3), round = number(launch, 4), edition = variant(launch);
+  auto* values = rig_array<float>(mine, n);
+  auto put = [&] {
+    std::copy(values, values + n, rig_array<float>(next + room + (edition == 3 ? 4 : 0), n));
+  };
+  if (edition != 2) put();
+  if (edition != 1) raise(flag_of(next, 0), round);
+  wait_for(flag_of(mine, 0), round);
+  auto* came = rig_array<float>(mine + room, n);
+  auto* out = rig_array<float>(pointer(launch, 2), n);
+  for (uint32_t i = 0; i < n; ++i) out[i] = values[i] + came[i];
+  raise(flag_of(mine, 1), round);
+  if (edition != 2) return;
+  wait_for(flag_of(next, 1), round);
+  put();
 }
 
 // sometimes_off(const float*, float*, int): one run of so many (SOMETIMES_OFF_EVERY) of a process is

@@ -81,6 +81,17 @@
   " .reg .pred %p<2>;\n .reg .b32 %r<2>;\n .reg .b64 %rd<2>;\n ld.param.u64 %rd1, [flag];\n"  \
   "$again:\n ld.acquire.sys.u32 %r1, [%rd1];\n setp.eq.s32 %p1, %r1, 0;\n @%p1 bra $again;\n" \
   " ret;\n}\n"
+#define PTX_OF_RANKS                                                                                       \
+  ".param .u64 windows, .param .u64 out, .param .u32 rank, .param .u32 ranks, .param .u32 n, .param .u32 " \
+  "round, "                                                                                                \
+  ".param .u32 kills"
+#define REDUCE "_Z6reducePPfPfiiiii"
+#define PTX_REDUCE PTX_ENTRY(REDUCE, PTX_OF_RANKS)
+#define SUM_OF_WINDOWS "_Z14sum_of_windowsPPfPfiiiii"
+#define PTX_SUM_OF_WINDOWS PTX_ENTRY(SUM_OF_WINDOWS, PTX_OF_RANKS)
+#define RING "_Z4ringPfS_S_ii"
+#define PTX_RING \
+  PTX_ENTRY(RING, ".param .u64 mine, .param .u64 next, .param .u64 out, .param .u32 n, .param .u32 round")
 #define SOMETIMES_OFF "_Z13sometimes_offPKfPfi"
 #define PTX_SOMETIMES_OFF PTX_ENTRY(SOMETIMES_OFF, ".param .u64 in, .param .u64 out, .param .u32 n")
 #define NOISY_SUM "_Z9noisy_sumPKfPfi"

@@ -61,6 +61,14 @@ def test_a_bad_regex_names_the_place() -> None:
         {"last": 2, "launch": (0, 1)},
         {"no_values": True, "when": "nonfinite"},
         {"kernel": "["},
+        {"collective": 2},  # of which kernel?
+        {"collective": 1, "kernel": "a"},
+        {"collective": 49, "kernel": "a"},
+        {"collective": 2, "kernel": "a", "ranks": (0,)},
+        {"collective": 2, "kernel": "a", "when": "nonfinite"},
+        {"collective": 2, "kernel": "a", "on_fault": True},
+        {"collective": 2, "kernel": "a", "last": 1},
+        {"collective": 2, "kernel": "a", "collective_timeout_s": 0},
     ],
 )
 def test_contradictions_are_refused(changes: dict[str, Any]) -> None:

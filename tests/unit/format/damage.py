@@ -28,6 +28,7 @@ GOLDEN_CHUNK_FILES = GOLDEN.with_name("v1.12")
 GOLDEN_HEAP = GOLDEN.with_name("v1.14")
 GOLDEN_PRINTED = GOLDEN.with_name("v1.15")
 GOLDEN_CODE_PLACE = GOLDEN.with_name("v1.16")
+GOLDEN_RANKS = (GOLDEN.with_name("v1.17"), GOLDEN.with_name("v1.17-rank1"))
 Edit = Callable[[Any], None]
 
 

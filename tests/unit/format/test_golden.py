@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -56,6 +57,7 @@ from tests.unit.format.damage import (
     GOLDEN_NUMBA,
     GOLDEN_PAYLOADS,
     GOLDEN_PRINTED,
+    GOLDEN_RANKS,
     GOLDEN_TEXTURES,
 )
 
@@ -63,7 +65,7 @@ EVERY = {  # with the minor version that wrote it
     GOLDEN: 0, GOLDEN_NATIVE: 1, GOLDEN_BLOCK: 2, GOLDEN_HIP: 3, GOLDEN_IDLE: 4, GOLDEN_ARENA: 5,
     GOLDEN_NUMBA: 6, GOLDEN_TEXTURES: 7, GOLDEN_CUTE_DSL: 8, GOLDEN_PAYLOADS: 9, GOLDEN_COLLECTIVE: 9,
     GOLDEN_LIMITS: 11, GOLDEN_CHUNK_FILES: 12, GOLDEN_HEAP: 14, GOLDEN_PRINTED: 15,
-    GOLDEN_CODE_PLACE: 16,
+    GOLDEN_CODE_PLACE: 16, **dict.fromkeys(GOLDEN_RANKS, 17),
 }  # fmt: skip
 
 
@@ -334,6 +336,23 @@ def test_the_place_of_the_code_of_version_1_16() -> None:
         dispatch = golden.manifest.launch.dispatch
         assert dispatch is not None and dispatch.kernel_object == 0x7F4000300000
         assert msgspec.structs.replace(dispatch, kernel_object=None) == old.manifest.launch.dispatch
+
+
+def test_ranks_of_version_1_17() -> None:
+    """Each has the other's memory as a window, with the bytes that the owner has there."""
+    with contextlib.ExitStack() as stack:
+        ranks = [stack.enter_context(Reproducer.open(folder)) for folder in GOLDEN_RANKS]
+        for number, (window, golden) in enumerate(zip((1, 0), ranks, strict=True)):
+            assert golden.manifest.collective == schema.Collective(
+                id="5eed0fa11ece0001", rank=number, ranks=2
+            )
+            region, theirs = golden.manifest.regions[window], ranks[1 - number]
+            base = theirs.manifest.regions[window].base
+            assert region.owner == schema.Owner(rank=1 - number, base=base)
+            assert theirs.manifest.regions[window].owner is None
+            for state in STATES:
+                own = golden.read(state, window, 0, region.size)
+                assert own == theirs.read(state, window, 0, region.size)
 
 
 @pytest.mark.parametrize("folder", EVERY, ids=lambda folder: folder.name)

@@ -27,6 +27,7 @@ export function checkRules(manifest: Manifest, file: string): void {
   if (tuned && (tuned.chosen ?? -1) >= tuned.configs.length) fail("autotune.chosen", "not one of the configurations");
   launch(manifest, fail);
   textures(manifest, fail);
+  ranks(manifest, fail);
   files(manifest, fail);
   build(manifest, fail);
 }
@@ -70,6 +71,18 @@ function regions(manifest: Manifest, fail: Fail): void {
     if (region.array && arrayBytes(region.array) !== big(region.size)) fail(where, "its array has another size");
     if (big(region.base) + big(region.size) > ADDRESS_LIMIT) fail(where, "ends beyond address 2^63");
     if (total > limits.MAX_REGIONS_BYTES) fail(where, `regions add up to more than ${limits.MAX_REGIONS_BYTES} bytes`);
+  });
+}
+
+/** Which rank this is, and whose its windows are. */
+function ranks({ collective, regions }: Manifest, fail: Fail): void {
+  if (collective && collective.rank >= collective.ranks) fail("collective", `rank ${collective.rank} of only ${collective.ranks}`);
+  regions.forEach(({ kind, owner, size }, number) => {
+    if (!owner) return;
+    const where = `regions.${number}.owner`;
+    if (!collective || kind !== "device") fail(where, "only device memory of a collective launch has an owner");
+    if (owner.rank >= collective!.ranks || owner.rank === collective!.rank) fail(where, `rank ${owner.rank} is not another one`);
+    if (big(owner.base) + big(size) > ADDRESS_LIMIT) fail(where, "it ends beyond address 2^63 there");
   });
 }
 

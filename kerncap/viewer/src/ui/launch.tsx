@@ -92,7 +92,7 @@ function values(map: Record<string, Parameters<typeof valueText>[0]> | undefined
 }
 
 function launchRows(one: LaunchFacts): Rows {
-  const { kernel, launch, device, closure, compiled, source } = one.manifest;
+  const { kernel, launch, device, closure, collective, compiled, source } = one.manifest;
   const { dispatch, parameters, limits } = launch;
   const frames = (launch.python_stack ?? []) as [string, number, string][];
   const shownFrames = [...frames].reverse().slice(0, 24);
@@ -114,6 +114,7 @@ function launchRows(one: LaunchFacts): Rows {
     ["options", values(launch.options, one)],
     ["compiled", values(compiled, one)],
     ["number", `${launch.ordinal} in its process, ${launch.mode}${launch.route ? `, by ${launch.route}` : ""}${launch.stream ? `, stream ${launch.stream}` : ""}`],
+    ["ranks", collective && `rank ${collective.rank} of ${collective.ranks} that made launch ${collective.id} together`],
     ["device", [device.name, device.arch, device.memory_bytes && sizeText(device.memory_bytes)].filter(Boolean).join(", ")],
     ["memory", `${closure.mode}, ${closure.consistency}, ${sizeText(closure.included_bytes)}${closure.left_out_bytes ? `; left out ${sizeText(closure.left_out_bytes)}` : ""}`],
     ["left out", (closure.left_out ?? []).slice(0, 8).join(", ")],

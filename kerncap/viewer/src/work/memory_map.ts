@@ -61,7 +61,7 @@ export function strips(launch: Launch): { strips: Strip[]; leftOut: number } {
         base: `0x${BigInt(region.base).toString(16)}`,
         size: region.size,
         kind: ["host", "global"].includes(region.kind) ? region.kind : `${region.kind} ${region.device ?? 0}`,
-        why: [region.name, region.reason, region.shared].filter(Boolean).join(", "),
+        why: [region.name, region.reason, region.shared, region.owner && `of rank ${region.owner.rank}`].filter(Boolean).join(", "),
         views: (seen.get(number) ?? []).slice(0, 24),
       };
     }),

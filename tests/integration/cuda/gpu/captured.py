@@ -74,7 +74,7 @@ def linked(library: str) -> tuple[str, ...]:
 
 
 def build(*sources: str, cudart: str = "static", options: Iterable[str] = ()) -> Path:
-    """The program of ``sources`` in targets/, compiled once a machine: a cache in build/."""
+    """The program of ``sources`` and headers in targets/, compiled once a machine: a cache in build/."""
     files = [TARGETS / name for name in (*sources, "check.h")]
     flags = ["-O2", "-lineinfo", "-std=c++17", "-arch=native", "--extended-lambda", f"-cudart={cudart}"]
     flags += options
@@ -86,7 +86,8 @@ def build(*sources: str, cudart: str = "static", options: Iterable[str] = ()) ->
     if not program.exists():
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = program.with_suffix(f".{os.getpid()}")
-        command = [nvcc(), *flags, "-o", str(unfinished), *map(str, files[:-1])]
+        compiled = [str(file) for file in files if file.suffix != ".h"]
+        command = [nvcc(), *flags, "-o", str(unfinished), *compiled]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         unfinished.rename(program)  # another worker may have built the same

@@ -1,0 +1,1 @@
+struct Pair { float *p; int n; };

@@ -1,0 +1,164 @@
+// Ranks as processes, each with a window that all others import: ranks COUNT WHAT [WAY]. A window has a
+// rank's values, room for a neighbour's, and flags. WAY is "vmm" or "ipc"; WHAT, in two rounds:
+//   reduce   each tells all others that its values are there, waits for all, and adds them up
+//   ring     each puts its values into the next rank's room, raises a flag there, and waits for its own
+//   sum      adds up all windows, without flags
+//   alone    sum, where rank 1 makes no launch before the others have ended
+//   leaves   sum, where rank 1 is killed after the first round
+//   dies     sum, where rank 1 is killed by its launch
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "client.h"
+
+namespace {
+
+constexpr int n = 3000, rounds = 2, most = 48;
+constexpr size_t granule = 2u << 20;
+
+struct Shared {
+  struct Rank {
+    pid_t pid;
+    int fd;
+    CUipcMemHandle handle;
+    std::atomic<int> steps;
+    uint64_t digests[rounds];
+  } ranks[most];
+}* shared;
+
+int count = 2;
+
+void expect(bool is_good) {
+  if (!is_good) std::exit(71);
+}
+
+// All ranks but `without` have come to this step; one that was killed has come to all.
+void wait_for_all(int rank, int step, int without = -1) {
+  shared->ranks[rank].steps = step;
+  for (int i = 0; i < count; ++i)
+    while (i != without && shared->ranks[i].steps < step) std::this_thread::yield();
+}
+
+CUdeviceptr map(CUmemGenericAllocationHandle handle, int device) {
+  CUdeviceptr base;
+  CHECK(cuMemAddressReserve(&base, granule, 0, 0, 0));
+  CHECK(cuMemMap(base, granule, 0, handle, 0));
+  CUmemAccessDesc access = {};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CHECK(cuMemSetAccess(base, granule, &access, 1));
+  CHECK(cuMemRelease(handle));
+  return base;
+}
+
+CUdeviceptr make_window(const std::string& way, int rank, int device) {
+  Shared::Rank& mine = shared->ranks[rank];
+  mine.pid = getpid();
+  CUdeviceptr window;
+  if (way == "vmm") {
+    CUmemAllocationProp properties = {};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+    CUmemGenericAllocationHandle handle;
+    CHECK(cuMemCreate(&handle, granule, &properties, 0));
+    CHECK(cuMemExportToShareableHandle(&mine.fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    window = map(handle, device);
+  } else {
+    window = allocate(granule);
+    CHECK(cuIpcGetMemHandle(&mine.handle, window));
+  }
+  CHECK(cuMemsetD8(window, 0, granule));
+  return window;
+}
+
+CUdeviceptr import(const std::string& way, int rank, int device) {
+  const Shared::Rank& owner = shared->ranks[rank];
+  if (way == "ipc") {
+    CUdeviceptr window;
+    CHECK(cuIpcOpenMemHandle(&window, owner.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    return window;
+  }
+  // As a Unix socket would hand it over.
+  std::string path = "/proc/" + std::to_string(owner.pid) + "/fd/" + std::to_string(owner.fd);
+  int fd = open(path.c_str(), O_RDWR);
+  CUmemGenericAllocationHandle handle;
+  CHECK(cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
+                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  close(fd);
+  return map(handle, device);
+}
+
+int run(int rank, const std::string& what, const std::string& way) {
+  setenv("RANK", std::to_string(rank).c_str(), 1);
+  CHECK(cuInit(0));
+  int devices = 0;
+  CHECK(cuDeviceGetCount(&devices));
+  const int device = rank % devices;
+  start(device);
+  std::vector<CUdeviceptr> windows(static_cast<size_t>(count));
+  windows[static_cast<size_t>(rank)] = make_window(way, rank, device);
+  wait_for_all(rank, 1);
+  for (int i = 0; i < count; ++i)
+    if (i != rank) windows[static_cast<size_t>(i)] = import(way, i, device);
+  const char* image = PTX_HEAD PTX_REDUCE PTX_RING PTX_SUM_OF_WINDOWS;
+  CUfunction function = load(image, what == "reduce" ? REDUCE : what == "ring" ? RING : SUM_OF_WINDOWS);
+  CUdeviceptr table = upload(windows), out = allocate(n * sizeof(float));
+  CUdeviceptr mine = windows[static_cast<size_t>(rank)],
+              next = windows[static_cast<size_t>((rank + 1) % count)];
+  for (int round = 0; round < rounds; ++round) {
+    CHECK(cuMemcpyHtoD(mine, ramp(n, static_cast<float>(rank + 1 + 10 * round)).data(), n * sizeof(float)));
+    CHECK(cuMemsetD8(out, 0, n * sizeof(float)));
+    CHECK(cuCtxSynchronize());
+    const bool is_alone = what == "alone" && round == 0;
+    wait_for_all(rank, 2 + 3 * round);
+    if (is_alone && rank == 1) wait_for_all(rank, 3 + 3 * round);
+    if (what == "leaves" && rank == 1 && round == 1) {
+      shared->ranks[rank].steps = 100;
+      kill(getpid(), SIGKILL);
+    }
+    int items = n, number = round + 1, kills = what == "dies" && rank == 1;
+    if (kills) shared->ranks[rank].steps = 100;
+    if (what == "ring")
+      launch(function, 12, 256, {&mine, &next, &out, &items, &number});
+    else
+      launch(function, 12, 256, {&table, &out, &rank, &count, &items, &number, &kills});
+    CHECK(cuCtxSynchronize());
+    wait_for_all(rank, 3 + 3 * round, is_alone ? 1 : -1);
+    wait_for_all(rank, 4 + 3 * round);
+    shared->ranks[rank].digests[round] = digest(download<float>(out, n).data(), n * sizeof(float));
+  }
+  wait_for_all(rank, 100);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  count = argc > 1 ? std::atoi(argv[1]) : 2;
+  std::string what = argc > 2 ? argv[2] : "reduce", way = argc > 3 ? argv[3] : "vmm";
+  void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  expect(memory != MAP_FAILED && count >= 2 && count <= most);
+  shared = static_cast<Shared*>(memory);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < count; ++rank) {
+    children.push_back(fork());
+    if (children.back() == 0) return run(rank, what, way);
+  }
+  for (int rank = 0; rank < count; ++rank) {
+    int status = 0;
+    waitpid(children[static_cast<size_t>(rank)], &status, 0);
+    std::printf("rank %d:", rank);
+    for (uint64_t digest : shared->ranks[rank].digests) std::printf(" %016" PRIx64, digest);
+    std::printf(" %s %d\n", WIFEXITED(status) ? "status" : "signal",
+                WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+  }
+  return 0;
+}
