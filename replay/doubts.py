@@ -80,7 +80,10 @@ def of_shared(manifest: Manifest) -> str:
     found = [f"region {n} is {r.shared}" for n, r in enumerate(manifest.regions) if r.shared]
     if not found:
         return ""
-    return f"{_some(found)}, and what other processes do with it meanwhile is not replayed"
+    decides = ""
+    if manifest.collective is not None:
+        decides = f"; kerncap verify --together, with all {manifest.collective.ranks} ranks, would decide it"
+    return f"{_some(found)}, and what other processes do with it meanwhile is not replayed{decides}"
 
 
 def of_moved(facts: Facts, manifest: Manifest, files: list[list[Path]]) -> str:

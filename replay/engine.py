@@ -37,6 +37,7 @@ class Engine(WorkerTimes):
     """
 
     one_launch = True  # a variant is one launch
+    never_poisoned: frozenset[int] = frozenset()  # regions in which a launch may wait for other launches
 
     def __init__(
         self,
@@ -126,9 +127,7 @@ class Engine(WorkerTimes):
             chosen, hostile=hostile or stranger or chosen.hostile, stranger=stranger or chosen.stranger,
             apart=apart or chosen.apart,
         )  # fmt: skip
-        self._job: Job = stage(
-            self.reproducer, choice.launcher, choice.memory, choice.device, choice.hostile, choice.stranger
-        )
+        self._job: Job = self._staged(choice)
         ahead = None if self.shared is None else self.shared.nursery(choice)
         self.connection = Connection(choice, self._job, self._opened, ahead)
         self._variants = Variants(
@@ -142,6 +141,15 @@ class Engine(WorkerTimes):
         except BaseException:
             self.close()
             raise
+
+    def _staged(self, choice: Choice) -> Job:
+        return stage(
+            self.reproducer, choice.launcher, choice.memory, choice.device, choice.hostile, choice.stranger
+        )
+
+    def _restart(self) -> None:
+        """Replace a worker that a launch has ended."""
+        self.connection.start()
 
     def __enter__(self) -> Engine:
         return self
@@ -304,14 +312,14 @@ class Engine(WorkerTimes):
                 limit + max(limit, GRACE_S) + GRACE_S, Backend.launch, which, limit_s=limit
             )
         except WorkerTimeout:
-            self.connection.start()
+            self._restart()
             ending = f"the kernel did not end within {limit:g} s"
             return Outcome("timeout", ending, doubt=doubts.of_shared(self.manifest))
         except WorkerKilled:
-            self.connection.start()
+            self._restart()
             return Outcome("killed")
         except WorkerDied as death:
-            self.connection.start()
+            self._restart()
             return Outcome("fault", str(death), doubt=self._doubt_of_ending(which, str(death)))
         outcome = Outcome(ended.status, ended.message, ended.detail, ended.ns, ended.line)
         if outcome.status in ("fault", "error"):
@@ -357,6 +365,11 @@ class Engine(WorkerTimes):
         """The addresses that an AMD GPU's code object had in the application, if they are known."""
         code = None if self.choice.memory == "host" else hip_code_places.of_reproducer(self.reproducer)
         return range(0) if code is None else code.inside
+
+    @property
+    def pointed_at(self) -> list[range]:
+        """What words of the launch's memory may point to beside its regions."""
+        return [self.captured_code]
 
     def _doubt_of_ending(self, which: str, ending: str) -> str:
         """Of a launch that faulted: what may have led it astray; nothing if the captured kernel ends well."""

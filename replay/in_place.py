@@ -56,7 +56,7 @@ def _silent(engine: Engine, measured: Measured) -> list[tuple[Unit, Bits]]:
     """Units that are written in place, with these bytes, of which the oracle changed none."""
     changed: dict[int, Bits] = {}
     for region in range(len(measured.sizes)):
-        if measured.in_place(region).any():
+        if region not in engine.never_poisoned and measured.in_place(region).any():
             if not changed:
                 engine.restore("pre")
             changed[region] = engine.diff(region, "post")

@@ -18,7 +18,7 @@ FLOATS = ("float", "bfloat")
 
 def errors(engine: Engine, wanted: Sequence[Limits], against: str) -> list[ErrorStatistics]:
     """Statistics of views against a state or `REFERENCE`."""
-    return engine.connection.call(Backend.errors, list(wanted), against, file=None)
+    return engine.errors(wanted, against)
 
 
 def errors_against(engine: Engine, wanted: Limits, expected: npt.NDArray[np.float64]) -> ErrorStatistics:
@@ -91,7 +91,7 @@ def redraw(
 def where(engine: Engine, wanted: Sequence[Limits], against: str) -> dict[int, str]:
     """By view where its errors are, if that is one part of it: ``differs only in out[992:1000]``."""
     found = {}
-    for boxes in engine.connection.call(Backend.boxes, list(wanted), against):
+    for boxes in engine.boxes(wanted, against):
         view = engine.manifest.views[boxes.view]
         name = view_name(engine.manifest, boxes.view)
         inside, outside = boxes.inside, boxes.outside

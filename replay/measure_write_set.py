@@ -57,7 +57,7 @@ class _Measurement:
         self._crashes = 0
         self._patient = True  # until a run has twice not ended in time
         self._keep_zeros = False
-        self.pointers = PointerWords(self.manifest, engine.pre_files(), engine.captured_code)
+        self.pointers = PointerWords(self.manifest, engine.pre_files(), engine.pointed_at)
         self.plain = PlainRun(engine, which, deadline, "the write set could not be measured")
 
     def run(self) -> Measured:
@@ -71,8 +71,10 @@ class _Measurement:
             if trusted and self.engine.reproducer.chunks_changed(region):
                 changed = changed | self._oracle_changes(region)
             if changed.any():
-                self.measured.add(region, changed)
-        alone, many = self._split(units(self.manifest))
+                self.measured.add(region, changed, changed if region in self.engine.never_poisoned else None)
+        alone, many = self._split(
+            [u for u in units(self.manifest) if u.region not in self.engine.never_poisoned]
+        )
         for unit in alone:
             self._unit(unit)
         self._unwritten(many)

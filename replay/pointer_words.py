@@ -7,6 +7,7 @@ write set is measured, and count as input.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,17 @@ _MOST_BYTES = 2 << 30  # that are looked through; beyond it no word is taken for
 
 
 class PointerWords:
-    """Aligned words of the pre-state that fall into a region, as the closure was found, or into ``code``."""
+    """Aligned words of the pre-state that fall into a region, as the closure was found, or ``beside``."""
 
-    def __init__(self, manifest: Manifest, files: list[list[Path]], code: range) -> None:
+    def __init__(
+        self, manifest: Manifest, files: list[list[Path]], beside: Sequence[range]
+    ) -> None:  # fmt: skip
         self._manifest = manifest
         self._files = files
         self._found: dict[tuple[int, bool], Bits] = {}
         self._left = _MOST_BYTES if manifest.launch.mode == "native" else 0
         ranges = [(region.base, region.base + region.size) for region in manifest.regions if region.size]
-        ranges = sorted([*ranges, (code.start, code.stop)] if code else ranges)
+        ranges = sorted([*ranges, *((other.start, other.stop) for other in beside if other)])
         self._starts = np.array([start for start, _ in ranges], dtype=np.uint64)
         # Regions may overlap: the furthest end of all that begin before.
         self._stops = np.maximum.accumulate(np.array([stop for _, stop in ranges], dtype=np.uint64))

@@ -94,8 +94,11 @@ def stage(
     device: int,
     hostile: bool = False,
     stranger: bool = False,
+    ranks: job.JobRanks | None = None,
 ) -> Job:
     """Write the job folder of ``reproducer`` for one launcher, memory and device ordinal, but for the memory.
+
+    ``ranks``: of one rank of several; without it windows of other ranks become memory of the worker's own.
 
     ``hostile``: the worker keeps what it knows of the result from candidates; ``stranger``: and from the
     stored source.
@@ -112,7 +115,7 @@ def stage(
     made = None
     try:
         made = scratch.folder("job", place)
-        content = _content(reproducer, made.path, launcher, memory, device, hostile, stranger)
+        content = _content(reproducer, made.path, launcher, memory, device, hostile, stranger, ranks)
         _write_files(reproducer, content, made.path)
         (made.path / "job.json").write_text(json.dumps(content))
         return Job(reproducer, made, content)
@@ -151,7 +154,7 @@ def _place(reproducer: Reproducer) -> Path | None:
 
 def _content(
     reproducer: Reproducer, folder: Path, launcher: str, memory: str, device: int, hostile: bool,
-    stranger: bool,
+    stranger: bool, ranks: job.JobRanks | None,
 ) -> job.Job:  # fmt: skip
     manifest = reproducer.manifest
     regions: list[job.JobRegion] = []
@@ -161,7 +164,8 @@ def _content(
         regions.append({
             "base": region.base, "size": region.size, "kind": region.kind, "device": region.device,
             "name": region.name, "module": region.module,
-            "array": _plain(region.array), "pre": _files(f"regions/{index}.pre", parts),
+            "array": _plain(region.array), "window": _plain(region.owner) if ranks is not None else None,
+            "pre": _files(f"regions/{index}.pre", parts),
             "post": _files(f"regions/{index}.post", parts) if changed else [],
             "changed": changed,
         })  # fmt: skip
@@ -181,6 +185,7 @@ def _content(
         "zeros": [{"base": zero.base, "size": zero.size} for zero in manifest.zeros],
         "hostile": hostile,
         "stranger": stranger,
+        "ranks": ranks,
         **_of_launch(reproducer, ""),
         "functions": function_addresses.of_reproducer(reproducer),
     }  # fmt: skip

@@ -41,7 +41,7 @@ class _Search:
     def __init__(self, engine: Engine, deadline: float) -> None:
         self._plain = PlainRun(engine, ORIGINAL, deadline, "what it stores could not be measured")
         self._sizes = [region.size for region in engine.manifest.regions]
-        self._pointers = PointerWords(engine.manifest, engine.pre_files(), engine.captured_code)
+        self._pointers = PointerWords(engine.manifest, engine.pre_files(), engine.pointed_at)
         self._units = units(engine.manifest)
 
     def run(self) -> dict[int, Bits]:

@@ -10,7 +10,15 @@ from kerncap.format.schema import Manifest
 from kerncap.replay.connection import Connection
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
-from kerncap.replay.worker.protocol import Backend, Difference, Nonfinite, View
+from kerncap.replay.worker.protocol import (
+    Backend,
+    Difference,
+    ErrorBoxes,
+    ErrorStatistics,
+    Limits,
+    Nonfinite,
+    View,
+)
 
 
 class WorkerMemory:
@@ -124,6 +132,14 @@ class WorkerMemory:
         A view is the number of one, or (for native launches) one as `infer` makes it.
         """
         return self.connection.call(Backend.compare, list(views), against)
+
+    def errors(self, views: Sequence[Limits], against: str) -> list[ErrorStatistics]:
+        """Statistics of the errors of each view, which is a number of one, against a state or `REFERENCE`."""
+        return self.connection.call(Backend.errors, list(views), against, file=None)
+
+    def boxes(self, views: Sequence[Limits], against: str) -> list[ErrorBoxes]:
+        """Where each view differs from a state."""
+        return self.connection.call(Backend.boxes, list(views), against)
 
     def within(self, views: Sequence[tuple[int | View, float, float]], against: str) -> bool:
         """Whether `compare` would find nothing outside: if no more is asked, much less is to be done."""

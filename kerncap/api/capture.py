@@ -296,39 +296,55 @@ def _check_all(result: CaptureResult, timeout_s: float) -> None:
     """Replay each once; neither many reproducers nor an impatient user lose the report."""
     wanted = result.captured
     if result.options.keep.no_values:
-        _skip(result, wanted, "captured with --no-values: there is nothing to compare with")
+        why = "captured with --no-values: there is nothing to compare with"
+        _skip(result, [sealed.path for sealed in wanted], why)
         return
     if wanted and sys.stderr.isatty():
         log.line(f"self-check of {len(wanted)} (--no-self-check leaves it out)")
     try:
         from kerncap.replay.pool import Pool
     except ImportError as error:
-        _skip(result, wanted, f"replay is not installed here: {error}")
+        _skip(result, [sealed.path for sealed in wanted], f"replay is not installed here: {error}")
         return
     start, most_s = time.monotonic(), _ALL_SELF_CHECKS * timeout_s
     with Pool() as pool:
-        for done, sealed in enumerate(wanted):
+        groups = _launched_together(wanted)
+        for done, paths in enumerate(groups):
+            left = [path for group in groups[done:] for path in group]
             if time.monotonic() - start > most_s:
-                _skip(result, wanted[done:], f"the self-checks before it took over {most_s:g} s")
+                _skip(result, left, f"the self-checks before it took over {most_s:g} s")
                 return
             try:
-                result.self_checks[sealed.path] = _self_check(sealed.path, result, timeout_s, pool)
+                check = _self_check(paths, result, timeout_s, pool)
             except KeyboardInterrupt:
-                _skip(result, wanted[done:], "interrupted")
+                _skip(result, left, "interrupted")
                 return
+            result.self_checks.update(dict.fromkeys(paths, check))
 
 
-def _skip(result: CaptureResult, left: Sequence[SealedLaunch], why: str) -> None:
-    result.self_checks.update({sealed.path: SelfCheck("skipped", why) for sealed in left})
+def _launched_together(captured: Sequence[SealedLaunch]) -> list[list[Path]]:
+    """The ranks of a collective launch in one list, each other reproducer in its own."""
+    found: dict[str, list[Path]] = {}
+    for sealed in captured:
+        found.setdefault(sealed.collective or str(sealed.path), []).append(sealed.path)
+    return list(found.values())
 
 
-def _self_check(path: Path, result: CaptureResult, timeout_s: float, pool: Pool) -> SelfCheck:
+def _skip(result: CaptureResult, left: Sequence[Path], why: str) -> None:
+    result.self_checks.update(dict.fromkeys(left, SelfCheck("skipped", why)))
+
+
+def _self_check(paths: Sequence[Path], result: CaptureResult, timeout_s: float, pool: Pool) -> SelfCheck:
     from kerncap.api.range_replay import self_check_range
     from kerncap.api.verify import self_check
+    from kerncap.api.verify.self_check import self_check_together
 
-    check = self_check_range if is_range(path) else self_check
     try:
-        answer, reason = check(path, timeout_s, result.target_python, pool)
+        if len(paths) > 1:
+            answer, reason = self_check_together(paths, timeout_s)
+        else:
+            check = self_check_range if is_range(paths[0]) else self_check
+            answer, reason = check(paths[0], timeout_s, result.target_python, pool)
     except KerncapError as error:
         return SelfCheck("skipped", log.one_line(error))
     return SelfCheck(answer, reason or "")

@@ -57,16 +57,22 @@ from kerncap.result_line import result_line
     help="For a range with --candidate: nothing after the range reads launch K's argument NAME, so the "
     "candidate need not write it. Repeatable.",
 )  # fmt: skip
+@click.option(
+    "--together", is_flag=True,
+    help="Run all ranks of one launch at once, captured with --collective, on memory that they share.",
+)  # fmt: skip
 @click.option("--expect", type=click.Choice(["finite"]), help="Require every written value to be finite.")
 @click.pass_context
 def command(
     context: click.Context, /, repros: tuple[Path, ...], as_json: bool, stages: str | None, resident: bool,
-    stop: bool, launch: int | None, intermediates: tuple[str, ...], progress: bool, **options: Any,
+    stop: bool, launch: int | None, intermediates: tuple[str, ...], progress: bool, together: bool,
+    **options: Any,
 ) -> int:  # fmt: skip
     """Check the kernel of REPRO, or a candidate for it, against the application's result.
 
     The launches of a range run in order, and the first that differs is named; --launch checks one of them.
-    Several reproducers, or a folder of them, get one line each.
+    Several reproducers, or a folder of them, get one line each; with --together they are the ranks of one
+    launch, and get one verdict.
 
     If that result can't be trusted (a NaN, a fault), --reference, --expect or the agreement of three
     replays decides. A candidate must also agree on a second run and on other values. --stages adds more:
@@ -84,6 +90,13 @@ def command(
 
         if (status := client.ask(context.meta[WORDS])) is not None:
             return status
+    if together:
+        if stages is not None or launch is not None or intermediates:
+            raise UsageError(
+                "--stages, --launch, --intermediate with --together: ranks are compared with what they did; "
+                "leave them out"
+            )
+        return _together(repros, options, as_json)
     if stages is None and options["hostile"]:
         stages = "all"
     if progress:
@@ -132,6 +145,17 @@ def _judged(
     last = result_line(corpus.answer, corpus.summary)
     click.echo(json.dumps(corpus.as_dict(), indent=2) if as_json else last)
     return corpus.exit_status
+
+
+def _together(repros: tuple[Path, ...], options: dict[str, Any], as_json: bool) -> int:
+    from kerncap.api.verify import VerifyOptions
+    from kerncap.api.verify.corpus import reproducers_of
+    from kerncap.api.verify.together import verify_together
+    from kerncap.report.verdict_text import render
+
+    result = verify_together(reproducers_of(repros), VerifyOptions(**options))
+    click.echo(json.dumps(result.as_dict(), indent=2) if as_json else render(result))
+    return exit_status(result.answer)
 
 
 def _range(

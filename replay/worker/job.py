@@ -20,6 +20,25 @@ class JobArray(TypedDict):
     levels: int
 
 
+class JobWindow(TypedDict):
+    """Memory of another rank, and where that has it."""
+
+    rank: int
+    base: int
+
+
+class JobRanks(TypedDict):
+    """Of one rank of several that are replayed together.
+
+    ``handles``: the socket for handles (see `handles`); ``given``: (base, size) of its memory that others
+    have as windows.
+    """
+
+    rank: int
+    handles: str
+    given: list[list[int]]
+
+
 class JobRegion(TypedDict):
     """``pre`` and ``post`` are files of the job's folder that hold the bytes one after the other; none in
     ``post``: the launch did not change it. Outside of the ranges ``changed``, ``post`` is as ``pre``,
@@ -32,6 +51,7 @@ class JobRegion(TypedDict):
     name: str | None
     module: int
     array: JobArray | None
+    window: JobWindow | None
     pre: list[str]
     post: list[str]
     changed: list[list[int]]  # [start, stop], whole pages, ascending
@@ -150,6 +170,7 @@ class Job(JobOfLaunch):
     zeros: list[JobZeros]
     hostile: bool
     stranger: bool
+    ranks: JobRanks | None
 
 
 def of_launch(job: Job, number: int | None) -> Job:

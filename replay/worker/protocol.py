@@ -18,7 +18,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 from . import typed_json
 from .typed_json import Unreadable
 
-VERSION = 7  # of all that is in this file; a worker refuses the job of another one
+VERSION = 8  # of all that is in this file; a worker refuses the job of another one
 
 Scalar = int | float | bool | str | None
 Limits = tuple[int, float, float]  # view, rtol, atol
@@ -458,6 +458,9 @@ class Backend(Protocol):
     def streams(self, which: str, regions: list[int]) -> str:
         """What is wrong with the stream that a launch works in; memory is as after a launch."""
         ...
+
+    def finish(self) -> None:
+        """Wait for all that was queued: memory that other workers have, too, is as it was asked for."""
 
     def restore(self, state: str) -> None:
         """Memory as a state has it."""

@@ -109,8 +109,9 @@ def _memory(job: Job) -> Any:
         from .cuda.placement import Placement
 
         return Placement(
-            job["regions"], job["device"], job["captured_device"], peers=True, zeros=job["zeros"]
-        )
+            job["regions"], job["device"], job["captured_device"], peers=True, zeros=job["zeros"],
+            ranks=job["ranks"],
+        )  # fmt: skip
     if job["memory"] == "cuda":
         from .torch_backend.placed_tensors import CudaMemory
 

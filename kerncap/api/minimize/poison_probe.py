@@ -56,7 +56,7 @@ class Probe:
 
 def pointer_words(engine: Engine) -> Masks:
     """Words that lead into a region: poison in their place faults, which costs a process each time."""
-    words = PointerWords(engine.manifest, engine.pre_files(), engine.captured_code)
+    words = PointerWords(engine.manifest, engine.pre_files(), engine.pointed_at)
     found: dict[int, Bits] = {}
     for number, region in enumerate(engine.manifest.regions):
         if region.size:

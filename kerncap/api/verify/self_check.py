@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kerncap.api.replay import save_checks
@@ -18,6 +20,7 @@ from kerncap.replay.measure_write_set import measure
 from kerncap.replay.outcome import NotHeld
 from kerncap.replay.plain_run import OutOfTime
 from kerncap.replay.pool import Pool
+from kerncap.replay.together import Together
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import badly_ended
 
@@ -30,28 +33,50 @@ def self_check(
     ``target_python`` ran the captured program; it serves if kerncap's own has no torch and triton.
     ``pool``: what its worker is a fork of. Never raises for what the reproducer does.
     """
-    deadline = time.monotonic() + timeout_s
-    measured: Measured | None = None
-    engine_name = ""
     try:
         with Reproducer.open(path) as reproducer:
-            try:
-                with Engine(
-                    reproducer, timeout_s=timeout_s, target_python=target_python, shared=pool
-                ) as engine:
-                    engine_name = engine.choice.name
-                    result, reason, measured = _self_check(engine, deadline)
-            except NotHeld as launch:
-                result, reason = "undecided", launch.why
-            except BackendUnavailable as error:
-                result, reason = "skipped", str(error)
-            except KerncapError as error:
-                result, reason = "undecided" if _is_open(error) else "fail", str(error)
-            check = SelfCheck(result=result, reason=reason[:4096], engine=engine_name)
+            check, measured = _checked(
+                lambda: Engine(reproducer, timeout_s=timeout_s, target_python=target_python, shared=pool),
+                timeout_s,
+            )
             save_checks(reproducer, measured, check)
     except KerncapError as error:
         return "fail", str(error)
-    return result, reason
+    return check.result, check.reason
+
+
+def self_check_together(paths: Sequence[Path], timeout_s: float = 30.0) -> tuple[CheckResult, str]:
+    """Replay all ranks of a new collective launch once, together; each of them keeps the answer.
+
+    Never raises for what the reproducers do.
+    """
+    try:
+        with contextlib.ExitStack() as stack:
+            ranks = [stack.enter_context(Reproducer.open(path)) for path in paths]
+            check, _ = _checked(lambda: Together(ranks, timeout_s=timeout_s), timeout_s)
+            for reproducer in ranks:
+                save_checks(reproducer, None, check)
+    except KerncapError as error:
+        return "fail", str(error)
+    return check.result, check.reason
+
+
+def _checked(start: Callable[[], Engine], timeout_s: float) -> tuple[SelfCheck, Measured | None]:
+    deadline = time.monotonic() + timeout_s
+    measured: Measured | None = None
+    engine_name = ""
+    result: CheckResult
+    try:
+        with start() as engine:
+            engine_name = engine.choice.name
+            result, reason, measured = _self_check(engine, deadline)
+    except NotHeld as launch:
+        result, reason = "undecided", launch.why
+    except BackendUnavailable as error:
+        result, reason = "skipped", str(error)
+    except KerncapError as error:
+        result, reason = "undecided" if _is_open(error) else "fail", str(error)
+    return SelfCheck(result=result, reason=reason[:4096], engine=engine_name), measured
 
 
 def _is_open(error: KerncapError) -> bool:
@@ -78,6 +103,9 @@ def _self_check(engine: Engine, deadline: float) -> tuple[CheckResult, str, Meas
         if same:
             return "pass", "the replay agrees; the write set was not measured in the time given", None
         return "undecided", "the replay differs, and how far it may was not measured in the time given", None
+    if isinstance(engine, Together):
+        verdict = judge(engine, measured)
+        return verdict.answer.value, engine.named(verdict.summary), None
     add_unseen_stores(engine.reproducer, engine, measured)
     verdict = judge(engine, measured)
     return verdict.answer.value, verdict.summary, measured

@@ -11,14 +11,17 @@ its states are kept in a copy of it, which has no captured address. So are an ar
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from .. import handles
 from ..common.address_layout import Span, grouped
 from ..common.failures import Refused
 from ..common.placed_regions import PlacedRegions
-from ..job import JobRegion, JobZeros
+from ..job import JobRanks, JobRegion, JobWindow, JobZeros, PlacedRegion
 from . import driver
 
 _RESERVE_ALIGNMENT = 32 * 1024 * 1024
@@ -39,11 +42,13 @@ class Placement(PlacedRegions):
 
     def __init__(
         self, regions: Regions, device: int, captured_device: int = 0, peers: bool = False,
-        zeros: Sequence[JobZeros] = (),
+        zeros: Sequence[JobZeros] = (), ranks: JobRanks | None = None,
     ) -> None:  # fmt: skip
         super().__init__(regions, device, captured_device)
+        self._ranks = ranks
         self._peers = peers
         self._pieces: list[Span] = []
+        self._gifts: list[tuple[int, Any]] = []  # (address, handle) of memory that other ranks have, too
         self._zeros = [Span(zero["base"], zero["base"] + zero["size"]) for zero in zeros]
 
     def reserve(self, relocate: bool) -> list[int]:
@@ -59,6 +64,7 @@ class Placement(PlacedRegions):
             if not taken or relocate:
                 self._register_host()
                 self._place_globals()
+                self._map_windows()
         except driver.CudaError as error:
             raise Refused(self._why_not(error)) from error
         return sorted(taken)
@@ -122,16 +128,22 @@ class Placement(PlacedRegions):
         return int(self.driver.call("cuMemGetAllocationGranularity", self._property(self.ordinal), least))
 
     def _map(self, inside: list[int]) -> None:
-        for piece, owners in grouped(self.regions, inside, self._granularity):
-            self._map_piece(piece, self._device_of(owners[0]))
-            self._pieces.append(piece)
+        own = [i for i in inside if not self._is_window(i)]
+        for span, owners in grouped(self.regions, own, self._granularity):
+            ordinal = self._device_of(owners[0])
+            self._pieces.append(span)
+            for piece, is_given in split(span, self._given):
+                self._map_piece(piece, ordinal, is_given)
 
-    def _map_piece(self, piece: Span, ordinal: int) -> None:
-        handle = self._memory(ordinal, piece.size)
+    def _map_piece(self, piece: Span, ordinal: int, is_given: bool) -> None:
+        handle = self._memory(ordinal, piece.size, is_given)
         self.driver.call("cuMemMap", piece.start, piece.size, 0, handle, 0)
         # Wherever the memory is: it is the launch's own device that reads and writes it.
         self._give_access(piece, sorted({ordinal, self.ordinal}))
-        self.driver.call("cuMemRelease", handle)  # the mapping keeps it
+        if is_given:
+            self._gifts.append((piece.start, handle))
+        else:
+            self.driver.call("cuMemRelease", handle)  # the mapping keeps it
 
     def _map_zeros(self) -> None:
         handles: dict[int, Any] = {}
@@ -149,9 +161,57 @@ class Placement(PlacedRegions):
         for handle in handles.values():
             self.driver.call("cuMemRelease", handle)
 
-    def _memory(self, ordinal: int, size: int) -> Any:
-        """Physical memory of a device."""
-        return self.driver.call("cuMemCreate", size, self._property(ordinal), 0)
+    # --- memory that several ranks have --------------------------------------------------------------
+
+    def _is_window(self, region: int) -> bool:
+        return self._ranks is not None and self.regions[region]["window"] is not None
+
+    @cached_property
+    def _given(self) -> list[Span]:
+        """What other ranks have of this one's memory, in whole granules."""
+        ranges = self._ranks["given"] if self._ranks is not None else []
+        spans = sorted({_in_granules(base, size, self._granularity) for base, size in ranges})
+        if any(after.start < before.stop for before, after in itertools.pairwise(spans)):
+            raise Refused("other ranks have windows that overlap in part")
+        return spans
+
+    @cached_property
+    def _handle_type(self) -> Any:
+        return self.driver.api.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+
+    def _map_windows(self) -> None:
+        """Give what others wait for, and then wait for what they give."""
+        if self._ranks is None:
+            return
+        path, rank = self._ranks["handles"], self._ranks["rank"]
+        for start, handle in self._gifts:
+            fd = int(self.driver.call("cuMemExportToShareableHandle", handle, self._handle_type, 0))
+            handles.give(path, f"{rank}/{start:x}", fd)
+            self.driver.call("cuMemRelease", handle)
+        for region in self.regions:
+            if region["window"] is not None:
+                self._map_window(region, region["window"], path)
+
+    def _map_window(self, region: PlacedRegion, window: JobWindow, path: str) -> None:
+        theirs = _in_granules(window["base"], region["size"], self._granularity)
+        mine = _in_granules(region["base"], region["size"], self._granularity)
+        if (window["base"] - region["base"]) % self._granularity:
+            raise Refused("memory of another rank does not begin there as its window does here")
+        fd = handles.take(path, f"{window['rank']}/{theirs.start:x}")
+        try:
+            handle = self.driver.call("cuMemImportFromShareableHandle", fd, self._handle_type)
+        finally:
+            os.close(fd)
+        self.driver.call("cuMemMap", mine.start, mine.size, 0, handle, 0)
+        self._give_access(mine, [self.ordinal])
+        self.driver.call("cuMemRelease", handle)
+
+    def _memory(self, ordinal: int, size: int, is_given: bool = False) -> Any:
+        """Physical memory of a device; ``is_given``: other processes get handles of it."""
+        prop = self._property(ordinal)
+        if is_given:
+            prop.requestedHandleTypes = self._handle_type
+        return self.driver.call("cuMemCreate", size, prop, 0)
 
     def _give_access(self, span: Span, ordinals: list[int]) -> None:
         access = []
@@ -221,6 +281,22 @@ class Placement(PlacedRegions):
             total = sum(region["size"] for region in self.regions)
             return f"the device has no room for {total:,} bytes of captured memory ({error})"
         return f"device memory could not be placed: {error}"
+
+
+def _in_granules(base: int, size: int, granularity: int) -> Span:
+    return Span(base // granularity * granularity, -(-(base + size) // granularity) * granularity)
+
+
+def split(span: Span, given: Sequence[Span]) -> list[tuple[Span, bool]]:
+    """The parts of a span, each with whether it is one of those that are ``given``."""
+    parts, at = [], span.start
+    for part in given:
+        if part.start >= at and part.stop <= span.stop:
+            if part.start > at:
+                parts.append((Span(at, part.start), False))
+            parts.append((part, True))
+            at = part.stop
+    return [*parts, (Span(at, span.stop), False)] if at < span.stop else parts
 
 
 def _named(regions: list[int]) -> str:

@@ -209,6 +209,9 @@ class NativeBackend(StateOperations[States], Judging):
         launcher.variables.leave()
         return Ended("ok", ns=ns)
 
+    def finish(self) -> None:
+        self.device.finish()
+
     def repeat(self, which: str, n: int, state: str, ranges: list[Range], limit_s: float) -> Replays:
         times: Replays = self._repeat(which).times(n, state, ranges, limit_s)
         return times

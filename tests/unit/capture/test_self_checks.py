@@ -20,8 +20,8 @@ def result_of(*paths: Path, no_values: bool = False) -> Any:
     """What `_check_all` reads of a `CaptureResult`."""
     keep = SimpleNamespace(no_values=no_values)
     return SimpleNamespace(
-        captured=[SimpleNamespace(path=path) for path in paths], self_checks={}, target_python=None,
-        options=SimpleNamespace(keep=keep),
+        captured=[SimpleNamespace(path=path, collective=None) for path in paths], self_checks={},
+        target_python=None, options=SimpleNamespace(keep=keep),
     )  # fmt: skip
 
 
