@@ -13,58 +13,22 @@
 #include <string>
 
 #include "client.h"
+#include "shared_window.h"
 
 namespace {
 
 constexpr int n = 3000;
-constexpr size_t bytes = n * sizeof(float), granule = 2u << 20;
-
-struct Message {
-  pid_t pid;
-  int fd;
-  CUipcMemHandle handle;
-};
+constexpr size_t bytes = n * sizeof(float);
 
 int down[2], up[2];  // from the parent to the child, and back
 
-void expect(bool is_good) {
-  if (!is_good) std::exit(71);
-}
-
-CUdeviceptr map(CUmemGenericAllocationHandle handle, int device) {
-  CUdeviceptr base;
-  CHECK(cuMemAddressReserve(&base, granule, 0, 0, 0));
-  CHECK(cuMemMap(base, granule, 0, handle, 0));
-  CUmemAccessDesc access = {};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CHECK(cuMemSetAccess(base, granule, &access, 1));
-  CHECK(cuMemRelease(handle));
-  return base;
-}
-
 int child(const std::string& way, const std::string& what) {
   start(1);
-  Message message = {};
-  message.pid = getpid();
-  CUdeviceptr window;
-  if (way == "vmm") {
-    CUmemAllocationProp properties = {};
-    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
-    CUmemGenericAllocationHandle handle;
-    CHECK(cuMemCreate(&handle, granule, &properties, 0));
-    CHECK(cuMemExportToShareableHandle(&message.fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-    window = map(handle, 1);
-  } else {
-    window = allocate(granule);
-    CHECK(cuIpcGetMemHandle(&message.handle, window));
-  }
-  CHECK(cuMemsetD8(window, 0, granule));
+  WindowHandle handle = {};
+  CUdeviceptr window = make_window(way, 1, &handle);
   if (what != "waits") CHECK(cuMemcpyHtoD(window, ramp(n, 3).data(), bytes));
   CHECK(cuCtxSynchronize());
-  expect(write(up[1], &message, sizeof message) == sizeof message);
+  expect(write(up[1], &handle, sizeof handle) == sizeof handle);
   for (int runs = 0; what == "waits" && runs == 0;) CHECK(cuMemcpyDtoH(&runs, window + 4, 4));
   int set = 1;
   if (what == "waits") CHECK(cuMemcpyHtoD(window, &set, 4));
@@ -74,21 +38,9 @@ int child(const std::string& way, const std::string& what) {
 }
 
 CUdeviceptr import(const std::string& way) {
-  Message message;
-  expect(read(up[0], &message, sizeof message) == sizeof message);
-  CUdeviceptr window;
-  if (way == "ipc") {
-    CHECK(cuIpcOpenMemHandle(&window, message.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
-    return window;
-  }
-  // As a Unix socket would hand it over.
-  std::string path = "/proc/" + std::to_string(message.pid) + "/fd/" + std::to_string(message.fd);
-  int fd = open(path.c_str(), O_RDWR);
-  CUmemGenericAllocationHandle handle;
-  CHECK(cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
-                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-  close(fd);
-  return map(handle, 0);
+  WindowHandle handle;
+  expect(read(up[0], &handle, sizeof handle) == sizeof handle);
+  return import_window(way, 0, handle);
 }
 
 CUdeviceptr shared_file() {

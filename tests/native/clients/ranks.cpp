@@ -6,7 +6,6 @@
 //   alone    sum, where rank 1 makes no launch before the others have ended
 //   leaves   sum, where rank 1 is killed after the first round
 //   dies     sum, where rank 1 is killed by its launch
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -17,17 +16,15 @@
 #include <thread>
 
 #include "client.h"
+#include "shared_window.h"
 
 namespace {
 
 constexpr int n = 3000, rounds = 2, most = 48;
-constexpr size_t granule = 2u << 20;
 
 struct Shared {
   struct Rank {
-    pid_t pid;
-    int fd;
-    CUipcMemHandle handle;
+    WindowHandle handle;
     std::atomic<int> steps;
     uint64_t digests[rounds];
   } ranks[most];
@@ -35,65 +32,11 @@ struct Shared {
 
 int count = 2;
 
-void expect(bool is_good) {
-  if (!is_good) std::exit(71);
-}
-
 // All ranks but `without` have come to this step; one that was killed has come to all.
 void wait_for_all(int rank, int step, int without = -1) {
   shared->ranks[rank].steps = step;
   for (int i = 0; i < count; ++i)
     while (i != without && shared->ranks[i].steps < step) std::this_thread::yield();
-}
-
-CUdeviceptr map(CUmemGenericAllocationHandle handle, int device) {
-  CUdeviceptr base;
-  CHECK(cuMemAddressReserve(&base, granule, 0, 0, 0));
-  CHECK(cuMemMap(base, granule, 0, handle, 0));
-  CUmemAccessDesc access = {};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CHECK(cuMemSetAccess(base, granule, &access, 1));
-  CHECK(cuMemRelease(handle));
-  return base;
-}
-
-CUdeviceptr make_window(const std::string& way, int rank, int device) {
-  Shared::Rank& mine = shared->ranks[rank];
-  mine.pid = getpid();
-  CUdeviceptr window;
-  if (way == "vmm") {
-    CUmemAllocationProp properties = {};
-    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-    CUmemGenericAllocationHandle handle;
-    CHECK(cuMemCreate(&handle, granule, &properties, 0));
-    CHECK(cuMemExportToShareableHandle(&mine.fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-    window = map(handle, device);
-  } else {
-    window = allocate(granule);
-    CHECK(cuIpcGetMemHandle(&mine.handle, window));
-  }
-  CHECK(cuMemsetD8(window, 0, granule));
-  return window;
-}
-
-CUdeviceptr import(const std::string& way, int rank, int device) {
-  const Shared::Rank& owner = shared->ranks[rank];
-  if (way == "ipc") {
-    CUdeviceptr window;
-    CHECK(cuIpcOpenMemHandle(&window, owner.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
-    return window;
-  }
-  // As a Unix socket would hand it over.
-  std::string path = "/proc/" + std::to_string(owner.pid) + "/fd/" + std::to_string(owner.fd);
-  int fd = open(path.c_str(), O_RDWR);
-  CUmemGenericAllocationHandle handle;
-  CHECK(cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
-                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-  close(fd);
-  return map(handle, device);
 }
 
 int run(int rank, const std::string& what, const std::string& way) {
@@ -104,10 +47,10 @@ int run(int rank, const std::string& what, const std::string& way) {
   const int device = rank % devices;
   start(device);
   std::vector<CUdeviceptr> windows(static_cast<size_t>(count));
-  windows[static_cast<size_t>(rank)] = make_window(way, rank, device);
+  windows[static_cast<size_t>(rank)] = make_window(way, device, &shared->ranks[rank].handle);
   wait_for_all(rank, 1);
   for (int i = 0; i < count; ++i)
-    if (i != rank) windows[static_cast<size_t>(i)] = import(way, i, device);
+    if (i != rank) windows[static_cast<size_t>(i)] = import_window(way, device, shared->ranks[i].handle);
   const char* image = PTX_HEAD PTX_REDUCE PTX_RING PTX_SUM_OF_WINDOWS;
   CUfunction function = load(image, what == "reduce" ? REDUCE : what == "ring" ? RING : SUM_OF_WINDOWS);
   CUdeviceptr table = upload(windows), out = allocate(n * sizeof(float));
