@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,6 +79,15 @@ def test_what_is_wrong_is_one_line(shell: shells.InteractiveShell, capfd: pytest
         notebook.Reproducer("nothing.zip").report()
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As in a notebook's kernel: what a shell starts in the background ignores SIGINT, its children too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
