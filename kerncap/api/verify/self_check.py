@@ -20,9 +20,10 @@ from kerncap.replay.measure_write_set import measure
 from kerncap.replay.outcome import NotHeld
 from kerncap.replay.plain_run import OutOfTime
 from kerncap.replay.pool import Pool
-from kerncap.replay.together import Together
 from kerncap.replay.verdict import judge
 from kerncap.replay.wording import badly_ended
+
+Judged = tuple[CheckResult, str, Measured | None]  # the result, its reason, the write set that is kept
 
 
 def self_check(
@@ -38,6 +39,7 @@ def self_check(
             check, measured = _checked(
                 lambda: Engine(reproducer, timeout_s=timeout_s, target_python=target_python, shared=pool),
                 timeout_s,
+                _judged,
             )
             save_checks(reproducer, measured, check)
     except KerncapError as error:
@@ -50,10 +52,17 @@ def self_check_together(paths: Sequence[Path], timeout_s: float = 30.0) -> tuple
 
     Never raises for what the reproducers do.
     """
+    from kerncap.replay.together import Together  # it loads what no other verdict needs
+
+    def judged(engine: Engine, measured: Measured) -> Judged:
+        assert isinstance(engine, Together)
+        verdict = judge(engine, measured)
+        return verdict.answer.value, engine.named(verdict.summary), None
+
     try:
         with contextlib.ExitStack() as stack:
             ranks = [stack.enter_context(Reproducer.open(path)) for path in paths]
-            check, _ = _checked(lambda: Together(ranks, timeout_s=timeout_s), timeout_s)
+            check, _ = _checked(lambda: Together(ranks, timeout_s=timeout_s), timeout_s, judged)
             for reproducer in ranks:
                 save_checks(reproducer, None, check)
     except KerncapError as error:
@@ -61,7 +70,9 @@ def self_check_together(paths: Sequence[Path], timeout_s: float = 30.0) -> tuple
     return check.result, check.reason
 
 
-def _checked(start: Callable[[], Engine], timeout_s: float) -> tuple[SelfCheck, Measured | None]:
+def _checked(
+    start: Callable[[], Engine], timeout_s: float, judged: Callable[[Engine, Measured], Judged]
+) -> tuple[SelfCheck, Measured | None]:
     deadline = time.monotonic() + timeout_s
     measured: Measured | None = None
     engine_name = ""
@@ -69,7 +80,7 @@ def _checked(start: Callable[[], Engine], timeout_s: float) -> tuple[SelfCheck, 
     try:
         with start() as engine:
             engine_name = engine.choice.name
-            result, reason, measured = _self_check(engine, deadline)
+            result, reason, measured = _self_check(engine, deadline, judged)
     except NotHeld as launch:
         result, reason = "undecided", launch.why
     except BackendUnavailable as error:
@@ -84,7 +95,13 @@ def _is_open(error: KerncapError) -> bool:
     return error.exit_status == ExitStatus.UNDECIDED
 
 
-def _self_check(engine: Engine, deadline: float) -> tuple[CheckResult, str, Measured | None]:
+def _judged(engine: Engine, measured: Measured) -> Judged:
+    add_unseen_stores(engine.reproducer, engine, measured)
+    verdict = judge(engine, measured)
+    return verdict.answer.value, verdict.summary, measured
+
+
+def _self_check(engine: Engine, deadline: float, judged: Callable[[Engine, Measured], Judged]) -> Judged:
     if engine.manifest.oracle.kind in ("fault", "timeout"):
         engine.timeout_s = max(1.0, deadline - time.monotonic())
         verdict = end_again(engine, ORIGINAL)
@@ -103,9 +120,4 @@ def _self_check(engine: Engine, deadline: float) -> tuple[CheckResult, str, Meas
         if same:
             return "pass", "the replay agrees; the write set was not measured in the time given", None
         return "undecided", "the replay differs, and how far it may was not measured in the time given", None
-    if isinstance(engine, Together):
-        verdict = judge(engine, measured)
-        return verdict.answer.value, engine.named(verdict.summary), None
-    add_unseen_stores(engine.reproducer, engine, measured)
-    verdict = judge(engine, measured)
-    return verdict.answer.value, verdict.summary, measured
+    return judged(engine, measured)

@@ -51,7 +51,8 @@ def test_a_generation_is_written_before_it_is_raised(session: Session) -> None:
         "kernel": "add", "launch": [2, 4], "launches": None, "from_kernel": None, "from_skip": 0,
         "to_kernel": None, "to_skip": 0, "whole_range": None, "graph": None, "graph_skip": 0,
         "per_config": False, "where": None,
-        "range": "step", "ranks": [0, 2], "on_fault": False, "fault_timeout_s": 60.0, "when": None,
+        "range": "step", "ranks": [0, 2], "collective": None, "collective_timeout_s": 60.0,
+        "on_fault": False, "fault_timeout_s": 60.0, "when": None,
         "last": None, "stop": False,
     }  # fmt: skip
     assert first["token"] == dormant.file.token and first["by_default"] is False

@@ -47,6 +47,7 @@ def test_every_option_is_in_it() -> None:
             "to_kernel": None, "to_skip": 0, "whole_range": None, "graph": None, "graph_skip": 0,
             "per_config": False,
             "where": [["name", "grid"], ["item", 0], ["const", 4], [">"]], "range": None, "ranks": [0, 2],
+            "collective": None, "collective_timeout_s": 60.0,
             "on_fault": False, "fault_timeout_s": 1.5, "when": "nonfinite", "last": None, "stop": True,
         },
         "keep": {"memory": "all", "max_size": 1 << 20, "no_values": False},
