@@ -34,7 +34,7 @@ class HandleExchange:
             self._is_open = True
 
     def give_up(self) -> None:
-        """Nothing more comes: who waits is told so. Until `clear`."""
+        """End all waits without a handle, later ones too, until `clear`."""
         with self._changed:
             self._is_open = False
             self._changed.notify_all()

@@ -35,7 +35,7 @@ Clause = tuple[Expr, "Expr | None", str]
 
 
 def check(analysis: Analysis, access: Access) -> Verdict | None:
-    """Every clause of the contract of the descriptor behind ``access``; None if there is none."""
+    """Every clause of the contract of the descriptor behind ``access``, or None."""
     use = access.descriptor
     if use is None:
         return None

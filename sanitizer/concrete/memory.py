@@ -206,7 +206,7 @@ class Memory:
         return 0 if argument == ABSOLUTE else self._places[argument][1]
 
     def storage_of(self, argument: int) -> int:
-        """The storage that an argument points into, NOWHERE if there is none."""
+        """The storage that an argument points into, or NOWHERE."""
         return NOWHERE if argument == ABSOLUTE else self._places[argument][0]
 
     def absolute(self, argument: int | Ints, offsets: Ints) -> Ints:

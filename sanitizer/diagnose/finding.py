@@ -60,7 +60,7 @@ def access_finding(
 
 
 def expressions_of(access: Access) -> tuple[str | None, str | None]:
-    """The address and the mask in the kernel's own names; None if there is none to show."""
+    """The address and the mask in the kernel's own names, or None."""
     pointer, mask = access.pointer_operand, access.mask_operand
     return (
         None if pointer is None else address_expression(pointer),

@@ -66,7 +66,7 @@ def argument_name(launch: Launch, index: int | None) -> str | None:
 
 
 def tensor_of(launch: Launch, index: int | None) -> TensorArgument | None:
-    """The tensor behind an argument; None if there is none."""
+    """The tensor behind an argument, or None."""
     return None if index is None else tensor_behind(launch.arguments[index])
 
 

@@ -357,7 +357,7 @@ def source_context(location: Location, sources: Mapping[str, str]) -> list[tuple
     """The lines around a place: (1-based number, text, whether it is the place's line).
 
     Of the innermost frame that has a text: in ``sources`` by the file's name in TTIR, else a ``.py``
-    file of this machine, of at most 4 MiB. Empty if there is none.
+    file of this machine, of at most 4 MiB; empty without one.
     """
     for frame in location.frames:
         text = source_text(frame.file, sources)

@@ -89,7 +89,7 @@ def written(analysis: Analysis, value: Value) -> tuple[str, Location]:
 
 
 def scalar_name(analysis: Analysis, value: int) -> str | None:
-    """The one integer argument that has this value; None if there is none, or several."""
+    """The only integer argument that has this value, or None."""
     names = [
         argument.name
         for argument in analysis.launch.arguments

@@ -99,7 +99,7 @@ def launch_from_reproducer(
 ) -> Launch:
     """The reproducer's launch; ``ttir`` stands in for what it holds, compiled for ``target``.
 
-    Raises NoTtir if there is none at all, FormatError for damaged files, BindingError for
+    Raises NoTtir without any TTIR, FormatError for damaged files, BindingError for
     arguments that do not fit.
     """
     manifest = reproducer.manifest

@@ -11,7 +11,7 @@ namespace kerncap::arm {
 extern const std::atomic<uint64_t>* page;  // the session's, or a word of our own that never changes
 extern std::atomic<uint64_t> seen;         // the generation that this process follows
 
-// Maps `<folder>/arm`; false if there is none. Never unmapped: launches read it until the end.
+// Maps `<folder>/arm`; false if that file is missing. Never unmapped: launches read it until the end.
 bool watch(const std::string& folder) noexcept;
 bool is_watched() noexcept;
 

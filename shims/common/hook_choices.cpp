@@ -1,6 +1,6 @@
 #include "common/glibc_floor.h"
 
-// The launches that the Triton hook chose, and what it is told of them.
+// The launches that the Triton hook chose, and the answers to its questions about them.
 #include "common/process_capture.h"
 
 namespace kerncap {

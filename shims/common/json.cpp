@@ -5,7 +5,7 @@
 namespace kerncap::json {
 namespace {
 
-// Length of the UTF-8 sequence that begins at `at`, 0 if there is none.
+// Length of the UTF-8 sequence that begins at `at`; 0 if the bytes are not one.
 size_t sequence_length(std::string_view text, size_t at) {
   auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   uint8_t first = byte(at);

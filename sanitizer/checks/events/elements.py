@@ -26,7 +26,7 @@ class Witness:
     iterations: tuple[tuple[str, int], ...]  # source name and value, outermost first
     trips: tuple[int, ...]
     argument: int | None
-    offset_bytes: int  # from the argument; absolute if there is none
+    offset_bytes: int  # from the argument, or an absolute address without one
 
 
 def first_witness(event: AccessEvent, bad: Bools) -> Witness | None:

@@ -83,7 +83,7 @@ class Call:
             return str(driver.get_current_target().backend), int(driver.get_current_device())
 
     def stream_number(self) -> int:
-        """The launch's stream, or torch's current one; 0 if there is none."""
+        """The launch's stream, or torch's current one, or else 0."""
         if self.stream is None and cuda.is_live():
             return int(cuda.torch_module().cuda.current_stream().cuda_stream)
         return self.stream or 0
