@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -54,15 +53,10 @@ def captured(kerncap: CommandLine, kernel: str, *command: str | Path) -> Path:
     return kerncap.folder / path
 
 
-def test_ceilings_are_measured_in_seconds_and_kept() -> None:
-    begin = time.perf_counter()
+def test_ceilings_are_measured_once_and_kept() -> None:
     first = ceilings.of_device(sys.executable, 0)
-    measured_s = time.perf_counter() - begin
-    begin = time.perf_counter()
-    assert ceilings.of_device(sys.executable, 0).rates == first.rates
-    kept_s = time.perf_counter() - begin
-    print(json.dumps(first.as_dict(), indent=2), f"\nmeasured in {measured_s:.2f} s, read in {kept_s:.2f} s")
-    assert measured_s < 15 and kept_s < measured_s
+    print(json.dumps(first.as_dict(), indent=2))
+    assert ceilings.of_device(sys.executable, 0) == first == ceilings.read(Path(first.path))
     peak = peaks.dram_bytes_per_s(first)
     for name in ("dram_read_bytes_per_s", "dram_write_bytes_per_s", "dram_copy_bytes_per_s"):
         rate = first.rate(name)
