@@ -13,7 +13,7 @@ from kerncap.answer import Answer
 from kerncap.api.candidate_file import kept, refuse_inside
 from kerncap.api.range_replay import Judges, opened_range, refuse
 from kerncap.api.replay import check_numbers
-from kerncap.api.verify.run import judged
+from kerncap.api.verify.stage_order import judged
 from kerncap.api.verify.verify_result import DEFAULT_STAGES, STAGES, Case, VerifyOptions, VerifyResult
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import LaunchOfRange, LaunchRange

@@ -10,8 +10,7 @@ import numpy as np
 from kerncap.sanitizer.equality.field_arithmetic import FieldArithmetic
 from kerncap.sanitizer.equality.modular import matrix_product
 from kerncap.sanitizer.equality.numbers import IRRATIONAL, Bools, Ints, NotModelled, mixed, named
-from kerncap.sanitizer.equality.random_order import FAR, RandomOrder, ascending, sizes_of
-from kerncap.sanitizer.equality.words import (
+from kerncap.sanitizer.equality.prime_residues import (
     BOTH,
     EITHER,
     HASH,
@@ -34,6 +33,7 @@ from kerncap.sanitizer.equality.words import (
     with_state,
     word,
 )
+from kerncap.sanitizer.equality.random_order import FAR, RandomOrder, ascending, sizes_of
 
 _COUNTED = 1025  # whole numbers below are in their order
 

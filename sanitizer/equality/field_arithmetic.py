@@ -31,8 +31,7 @@ from kerncap.sanitizer.equality.numbers import (
     named,
     rational,
 )
-from kerncap.sanitizer.equality.root_powers import RootPowers
-from kerncap.sanitizer.equality.words import (
+from kerncap.sanitizer.equality.prime_residues import (
     BOTH,
     EITHER,
     INFINITE,
@@ -52,6 +51,7 @@ from kerncap.sanitizer.equality.words import (
     with_state,
     word,
 )
+from kerncap.sanitizer.equality.root_powers import RootPowers
 
 # p = 2 q + 1 and q prime, p = 15 mod 16: of both fields, -1 has no root and 2 has one.
 PRIMES = (1073740127, 1073739167, 1073737487, 1073736143, 1073734703, 1073732879, 1073730719, 1073730143)

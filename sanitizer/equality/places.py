@@ -17,7 +17,7 @@ from kerncap.sanitizer.concrete.values import Opaque
 from kerncap.sanitizer.equality.degrees import Degree
 from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.numbers import Array, Bools, Ints, NotModelled, mixed
-from kerncap.sanitizer.equality.words import INFINITE, MAXIMUM, MINUS_INFINITE, NAN, state_of
+from kerncap.sanitizer.equality.prime_residues import INFINITE, MAXIMUM, MINUS_INFINITE, NAN, state_of
 
 LARGEST_PLACE = 1 << 24  # beyond, results are of too high a degree for a proof
 

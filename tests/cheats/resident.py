@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kerncap.api.replay import opened
 from kerncap.api.verify import VerifyOptions, VerifyResult
-from kerncap.api.verify.run import judged
+from kerncap.api.verify.stage_order import judged
 from kerncap.api.verify.verify_result import STAGES, Case
 from kerncap.replay import trust
 from kerncap.replay.engine import CANDIDATE

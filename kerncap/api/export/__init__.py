@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kerncap import scratch
-from kerncap.api.export.project import make_project
+from kerncap.api.export.project_kinds import make_project
 from kerncap.api.export.range_script import RUN, write_range
 from kerncap.api.export.script import make_script
 from kerncap.api.output_place import beside

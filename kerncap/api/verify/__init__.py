@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kerncap.api.verify.judges import by_agreement, by_finiteness, by_reference
-from kerncap.api.verify.run import verify
 from kerncap.api.verify.self_check import self_check
+from kerncap.api.verify.stage_order import verify
 from kerncap.api.verify.verify_result import StageResult, VerifyOptions, VerifyResult, parse_stages
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Any
 
 from kerncap import failure
 from kerncap.answer import Answer, of_all
-from kerncap.api.verify.run import verify
+from kerncap.api.verify.stage_order import verify
 from kerncap.api.verify.verify_result import VerifyOptions, VerifyResult
 from kerncap.errors import KerncapError, UsageError
 from kerncap.exit_status import exit_status, worst

@@ -11,8 +11,8 @@ from math import prod
 
 from kerncap.api.replay import load_candidate
 from kerncap.api.verify.derived_launch import MOST_BYTES, STRIDE_NAME, Layout, NotDerivable, blocks, derive
+from kerncap.api.verify.other_sizes import grid_of, size_arguments
 from kerncap.api.verify.own_engine import engine_of
-from kerncap.api.verify.sizes import grid_of, size_arguments
 from kerncap.api.verify.verify_result import Case
 from kerncap.errors import KerncapError
 from kerncap.format import schema

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kerncap.api.verify.derived_launch import NotDerivable
 from kerncap.api.verify.own_engine import engine_of
 from kerncap.api.verify.verify_result import Case, StageResult
-from kerncap.api.verify.wider import derive_wide, multiplies_in_tf32, reduces
+from kerncap.api.verify.wider_types import derive_wide, multiplies_in_tf32, reduces
 from kerncap.errors import KerncapError
 from kerncap.format.schema import Manifest
 from kerncap.replay.engine import CANDIDATE, ORIGINAL

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kerncap.api.verify import conditions, shapes_stage, steering
+from kerncap.api.verify import one_way_conditions, shapes_stage, steering
 from kerncap.api.verify.verify_result import Case, StageResult
-from kerncap.api.verify.wider import multiplies_in_tf32
+from kerncap.api.verify.wider_types import multiplies_in_tf32
 from kerncap.replay import boundary_values, equal_places, extreme_values, other_contents, wider_values
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE
@@ -53,7 +53,7 @@ def not_by_chance(
         contents += shown.contents
         numbers += shown.numbers
     if not shown.reasons and not shown.open and engine.one_launch:
-        shown = conditions.on_conditions(case, contents, numbers)
+        shown = one_way_conditions.on_conditions(case, contents, numbers)
         found.shown += shown.shown
         found.not_shown += shown.not_shown
     if shown.reasons:

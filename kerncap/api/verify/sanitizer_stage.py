@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kerncap.api.candidate_settings import described
 from kerncap.api.compiled_ttir import DoesNotCompile, compile_source
-from kerncap.api.verify import compiled
+from kerncap.api.verify import candidate_ttir
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
@@ -50,7 +50,7 @@ def begin(case: Case) -> Callable[[], StageResult]:
     if asked is not None:
         why = f"it takes the captured launch, and the candidate's file asks for another ({described(asked)})"
         return lambda: StageResult.skipped("sanitizer", why)
-    candidate = compiled.candidate(case) if case.options.candidate is not None else None
+    candidate = candidate_ttir.candidate(case) if case.options.candidate is not None else None
     threads = ThreadPoolExecutor(1)
     found = threads.submit(
         _judge, case.reproducer.path, case.engine.choice.python, case.engine.program, candidate

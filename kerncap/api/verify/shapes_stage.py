@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from kerncap.answer import Answer
 from kerncap.api.verify.derived_launch import Layout, NotDerivable, derive
+from kerncap.api.verify.other_sizes import Size, halves, sizes, untried_integers
 from kerncap.api.verify.own_engine import candidate_verdict, engine_of, original_agrees
 from kerncap.api.verify.padded_rows import padded
-from kerncap.api.verify.sizes import Size, halves, sizes, untried_integers
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
 from kerncap.replay import other_contents

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerncap.api.prove.proof_launches import with_ttir
-from kerncap.api.verify import compiled
+from kerncap.api.verify import candidate_ttir
 from kerncap.api.verify.derived_launch import STRIDE_NAME
-from kerncap.api.verify.sizes import untried_integers
+from kerncap.api.verify.other_sizes import untried_integers
 from kerncap.api.verify.verify_result import Case
 from kerncap.errors import KerncapError
 from kerncap.log import one_line
@@ -34,9 +34,9 @@ def begin(case: Case, measured: Measured) -> Callable[[], Steered]:
     Where one can't be compiled, the reason is in the result.
     """
     _, integers = readable_views(case.reproducer.manifest, measured)
-    ttir = compiled.candidate(case) if integers and compiled.applies(case) else None
+    ttir = candidate_ttir.candidate(case) if integers and candidate_ttir.applies(case) else None
     threads = ThreadPoolExecutor(1)
-    found = threads.submit(_steered, case, compiled.captured(case), ttir, bool(integers))
+    found = threads.submit(_steered, case, candidate_ttir.captured(case), ttir, bool(integers))
     threads.shutdown(wait=False)
     return found.result
 
@@ -45,7 +45,7 @@ def _steered(
     case: Case, captured: Callable[[], Launch], ttir: Callable[[], str] | None, integers: bool
 ) -> Steered:
     manifest, candidate = case.reproducer.manifest, case.options.candidate
-    if not compiled.applies(case) or candidate is None:
+    if not candidate_ttir.applies(case) or candidate is None:
         return Steered(why="what they decide is known from Triton's source only" if integers else "")
     found = Steered()
     try:

@@ -81,7 +81,7 @@ def judge_kernel(path: Path, *, count: int, seed: int, done: frozenset[tuple[str
     from kerncap.answer import Answer
     from kerncap.api.replay import opened
     from kerncap.api.verify import VerifyOptions, sanitizer_stage
-    from kerncap.api.verify.run import judged
+    from kerncap.api.verify.stage_order import judged
     from kerncap.api.verify.verify_result import Case
     from kerncap.replay import trust
     from kerncap.replay.engine import CANDIDATE

@@ -12,9 +12,9 @@ import pytest
 
 from kerncap.api.verify import VerifyOptions, compute_sanitizer
 from kerncap.api.verify.derived_launch import GUARD_BYTES, Layout, NotDerivable, derive
+from kerncap.api.verify.other_sizes import sizes
 from kerncap.api.verify.padded_rows import padded
-from kerncap.api.verify.sizes import sizes
-from kerncap.api.verify.wider import derive_wide, multiplies_in_tf32, reduces, widened
+from kerncap.api.verify.wider_types import derive_wide, multiplies_in_tf32, reduces, widened
 from kerncap.format import Reproducer, schema
 from kerncap.replay.choose_engine import Choice
 from kerncap.replay.worker import protocol, typed_json

@@ -35,7 +35,7 @@ from .resident import Resident, candidate, resident
 
 pytest.importorskip("triton")
 replay_module = importlib.import_module("kerncap.api.replay")
-verify_module = importlib.import_module("kerncap.api.verify.run")
+verify_module = importlib.import_module("kerncap.api.verify.stage_order")
 IDLE = "\n@triton.jit\ndef add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):\n    pass\n"
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kerncap.answer import Answer
-from kerncap.api.verify.run import _overall
+from kerncap.api.verify.stage_order import _overall
 from kerncap.api.verify.verify_result import STAGES, Case, StageResult, VerifyOptions, parse_stages
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.wording import Verdict, fail, nothing_written

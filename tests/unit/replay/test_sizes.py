@@ -9,7 +9,7 @@ import pytest
 
 from kerncap.answer import Answer
 from kerncap.api.verify import VerifyOptions, verify
-from kerncap.api.verify.sizes import halves
+from kerncap.api.verify.other_sizes import halves
 from kerncap.format import Reproducer
 
 from .build import Launch

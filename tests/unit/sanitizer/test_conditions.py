@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import libdevice
 
-from kerncap.api.verify.conditions import unlike
+from kerncap.api.verify.one_way_conditions import unlike
 from kerncap.sanitizer.concrete.machine import Limits
 from kerncap.sanitizer.conditions import Condition, Conditions, Form
 from kerncap.sanitizer.launch import Argument, ScalarArgument

@@ -12,7 +12,7 @@ import sys
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .. import cuda
-from . import fresh, resident
+from . import fresh_memory, resident
 from .arguments import Place
 
 SPARSE_FROM = 16 << 20  # bytes: smaller storages are not worth the look
@@ -91,10 +91,10 @@ class Reader:
         None: it was not; empty: too much of it is backed to be looked through.
         """
         place = self._places[storage]
-        pattern = fresh.pattern_of(place.holders, place.address, place.size)
+        pattern = fresh_memory.pattern_of(place.holders, place.address, place.size)
         if pattern and place.device.type == "cpu":
             held = sum(end - start for start, end in self.backed(storage))
-            return pattern if held <= fresh.MAX_FILL["cpu"] else fresh.NOT_FILLED
+            return pattern if held <= fresh_memory.MAX_FILL["cpu"] else fresh_memory.NOT_FILLED
         return pattern
 
 

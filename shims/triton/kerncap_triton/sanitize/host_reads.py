@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Tuple
 
 from ..call import python_stack
-from . import fresh
+from . import fresh_memory
 from .messages import HostRead
 
-_WORD = len(fresh.PATTERN)
+_WORD = len(fresh_memory.PATTERN)
 # Values go where they are wanted, or nowhere: looking at them comes later.
 _MOVES = frozenset([
     "clone", "copy", "copy_", "_to_copy", "cat", "stack", "where", "masked_fill", "masked_fill_", "index",
@@ -88,7 +88,7 @@ class Reads:
         if operation is None:
             operation = self._operations[func] = _Operation(func)
         carried: "list[tuple[Any, Any]]" = []
-        if operation.read and fresh.any_left():
+        if operation.read and fresh_memory.any_left():
             try:
                 carried = self._look(operation, args, kwargs)
             except Exception:
@@ -97,7 +97,7 @@ class Reads:
         result = func(*args, **kwargs)
         try:
             if operation.resizes:
-                fresh.fill_grown(args[0], before)
+                fresh_memory.fill_grown(args[0], before)
             elif carried:
                 self._carry(operation, carried, result)
         except Exception:
@@ -121,10 +121,10 @@ class Reads:
     def _unwritten(self, tensor: Any) -> Any:
         """Of each element whether nobody wrote it; None if somebody wrote them all."""
         torch = self._torch
-        if not isinstance(tensor, torch.Tensor) or not fresh.is_plain(torch, tensor):
+        if not isinstance(tensor, torch.Tensor) or not fresh_memory.is_plain(torch, tensor):
             return None
         storage = tensor.untyped_storage()
-        if tensor.device.type != "cpu" or not tensor.numel() or not fresh.may_be_unwritten(storage):
+        if tensor.device.type != "cpu" or not tensor.numel() or not fresh_memory.may_be_unwritten(storage):
             return None
         itemsize, size = tensor.element_size(), int(storage.nbytes())
         step = max(_WORD, itemsize)
@@ -135,13 +135,13 @@ class Reads:
         last = min(-(-end // step) * step, size // step * step)
         if first >= last:
             return None
-        if not fresh.holds_pattern(storage, first, last):
+        if not fresh_memory.holds_pattern(storage, first, last):
             if not first and last == size // step * step:
-                fresh.forget(storage)
+                fresh_memory.forget(storage)
             return None
         count = (last - first) // _WORD
         words = torch.tensor([], dtype=torch.int64).set_(storage, first // _WORD, (count,), (1,))
-        same = words == fresh.WORD
+        same = words == fresh_memory.WORD
         elements = same.repeat_interleave(_WORD // itemsize) if itemsize <= _WORD else same.view(-1, 2).all(1)
         short = (end - first) // itemsize - elements.numel()
         if short > 0:
@@ -153,13 +153,13 @@ class Reads:
 
     def _carry(self, operation: _Operation, carried: "list[tuple[Any, Any]]", result: Any) -> None:
         """The results may hold the pattern now, by which they are looked at in their turn."""
-        made = fresh.place_of(carried[0][0].untyped_storage())
+        made = fresh_memory.place_of(carried[0][0].untyped_storage())
         for tensor in result if isinstance(result, (list, tuple)) else (result,):
-            if not isinstance(tensor, self._torch.Tensor) or not fresh.is_plain(self._torch, tensor):
+            if not isinstance(tensor, self._torch.Tensor) or not fresh_memory.is_plain(self._torch, tensor):
                 continue
             if operation.copies:  # into another layout or type the pattern does not come along by itself
                 self._mark(tensor, carried[0][1])
-            fresh.carry(self._torch, tensor, made)
+            fresh_memory.carry(self._torch, tensor, made)
 
     def _mark(self, tensor: Any, unwritten: Any) -> None:
         """Give a converted tensor the pattern in words of which all elements are unwritten."""
@@ -176,11 +176,11 @@ class Reads:
         whole = flat.view(-1, per_word).all(1)
         words = torch.tensor([], dtype=torch.int64)
         words.set_(tensor.untyped_storage(), 0, (whole.numel(),), (1,))
-        words[whole] = fresh.WORD
+        words[whole] = fresh_memory.WORD
 
     def _say(self, operation: _Operation, argument: str, tensor: Any, unwritten: Any) -> None:
         read = self._of_the_program(python_stack())
-        made = self._of_the_program(fresh.place_of(tensor.untyped_storage()))
+        made = self._of_the_program(fresh_memory.place_of(tensor.untyped_storage()))
         key = tuple(made[-1:] or read[-1:])
         if key in self._reported:
             return
@@ -199,7 +199,7 @@ class Reads:
             )
         )
 
-    def _of_the_program(self, stack: fresh.Stack) -> fresh.Stack:
+    def _of_the_program(self, stack: fresh_memory.Stack) -> fresh_memory.Stack:
         """Without torch's own frames at the end."""
         end = len(stack)
         while end and stack[end - 1][0].startswith(self._folder):
@@ -210,4 +210,4 @@ class Reads:
 def watch(torch: Any, report: Callable[[HostRead], None]) -> None:
     """From now on in this thread, and in backward passes from it: reads by torch of what nobody wrote."""
     Reads(torch, report).mode().__enter__()
-    fresh.own_modes = 1
+    fresh_memory.own_modes = 1

@@ -117,9 +117,9 @@ def _dynamo(module: Any) -> None:
 
 def _torch(module: Any) -> None:
     if _fills_fresh:
-        from . import fresh
+        from . import fresh_memory
 
-        fresh.patch(module)
+        fresh_memory.patch(module)
         if _target is not None:  # a run of `sanitize --`
             from . import host_reads
 

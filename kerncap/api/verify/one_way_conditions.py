@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kerncap.api.verify import compiled, larger_sizes
+from kerncap.api.verify import candidate_ttir, larger_sizes
 from kerncap.api.verify.verify_result import Case
 from kerncap.errors import KerncapError
 from kerncap.format.schema import FloatValue, IntValue
@@ -41,11 +41,11 @@ def on_conditions(case: Case, contents: Sequence[Callable[[], None]], numbers: S
     ``contents`` put other values into memory; ``numbers`` were passed in place of the captured ones.
     """
     found = Shown(remedy=_REMEDY)
-    if not compiled.applies(case) or case.options.candidate is None:
+    if not candidate_ttir.applies(case) or case.options.candidate is None:
         return found
-    captured = compiled.captured(case)
+    captured = candidate_ttir.captured(case)
     try:
-        launch = compiled.launch(case)
+        launch = candidate_ttir.launch(case)
         kernels = [Conditions(one, _constexprs(case)) for one in (launch, captured())]
         why = _evaluate(case.engine, kernels, contents, numbers)
         texts = {case.options.candidate.name: case.options.candidate.read_text(encoding="utf-8")}
