@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
+from kerncap.errors import FormatError
+from kerncap.format import Reproducer, WriteSet
 from kerncap.format.documents import canonical_json
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v1.0"
@@ -87,3 +90,30 @@ def edit_index(folder: Path, edit: Edit) -> bytes:
     data = msgspec.msgpack.encode({k: bytes(v) if isinstance(v, bytearray) else v for k, v in index.items()})
     write_stored(folder, ("memory", "index"), "memory/index", data)
     return data
+
+
+def damaged(folder: Path, file: str, message: str) -> FormatError:
+    """Open and verify ``folder``; it must fail in ``file`` with one line that has ``message``."""
+    with pytest.raises(FormatError, match=message) as caught:
+        with Reproducer.open(folder) as reproducer:
+            reproducer.verify()
+            WriteSet.load(reproducer)
+    assert Path(caught.value.path) == folder / file
+    text = str(caught.value)
+    assert len(text.splitlines()) == 1
+    assert f"byte {caught.value.offset}: " in text
+    return caught.value
+
+
+def put(*steps: str | int) -> Callable[[Any], Callable[[Any], None]]:
+    """put("a", 0, "b")(value): the edit that sets manifest["a"][0]["b"]."""
+
+    def with_value(value: Any) -> Callable[[Any], None]:
+        def edit(manifest: Any) -> None:
+            for step in steps[:-1]:
+                manifest = manifest[step]
+            manifest[steps[-1]] = value
+
+        return edit
+
+    return with_value

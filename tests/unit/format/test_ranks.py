@@ -17,8 +17,7 @@ from kerncap.errors import KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay.together import Together
 from kerncap.report.inspect_text import render
-from tests.unit.format.damage import GOLDEN_NATIVE, GOLDEN_RANKS, edit_manifest
-from tests.unit.format.test_corruption import damaged, put
+from tests.unit.format.damage import GOLDEN_NATIVE, GOLDEN_RANKS, damaged, edit_manifest, put
 
 OWNER = ("regions", 1, "owner")
 Edit = Callable[[Any], None]

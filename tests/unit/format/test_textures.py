@@ -11,8 +11,7 @@ import pytest
 
 from kerncap.format import schema
 from kerncap.format.textures import array_bytes, array_text, extents, format_text
-from tests.unit.format.damage import GOLDEN_TEXTURES, edit_manifest
-from tests.unit.format.test_corruption import damaged, put
+from tests.unit.format.damage import GOLDEN_TEXTURES, damaged, edit_manifest, put
 
 TEXTURE = ("launch", "textures")
 
