@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.format import ReproducerWriter, schema
 from kerncap.replay import trust
 
@@ -219,3 +220,13 @@ def doubled(kernel: str, n: int = 1000, **options: Any) -> Native:
     x = np.random.default_rng(3).standard_normal(n).astype(np.float32)
     launch = Native(kernel, **options)
     return launch.array(x).array(np.zeros(n, dtype=np.float32), 2 * x).integer(n)
+
+
+def run(path: Path, **options: Any) -> ReplayResult:
+    return replay(path, ReplayOptions(**{"timed_runs": 0, "timeout_s": 10.0, **options}))
+
+
+def edited(launch: Native, folder: Path, **image: Any) -> Path:
+    path = folder / "candidate.ptx"
+    path.write_bytes(launch.image(**image))
+    return path
