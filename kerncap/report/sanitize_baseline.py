@@ -16,8 +16,8 @@ from kerncap.errors import UsageError
 from kerncap.log import one_line
 from kerncap.printable import visible
 from kerncap.regular_file import read_regular
+from kerncap.report.sanitize_answer import NO_PROGRAM, Counts, counts_of_all
 from kerncap.report.sanitize_causes import Cause, causes_of
-from kerncap.report.sanitize_counts import NO_PROGRAM, Counts, counts_of_all
 from kerncap.report.sanitize_finding import TITLES
 from kerncap.report.sanitize_fingerprints import NAME, of_causes, of_host_reads
 from kerncap.sanitizer.findings import HostRead, LaunchReport, Program

@@ -14,8 +14,8 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kerncap.report.sanitize_answer import UnprovenEntry
 from kerncap.report.sanitize_causes import Cause
-from kerncap.report.sanitize_counts import UnprovenEntry
 from kerncap.report.sanitize_host_reads import location_of
 from kerncap.sanitizer.diagnose.render import source_context
 from kerncap.sanitizer.findings import Finding, HostRead, LaunchReport

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kerncap.report.sanitize_answer import NO_PROGRAM, counts_of, unproven_of
 from kerncap.report.sanitize_baseline import Baseline, counts_of_run
 from kerncap.report.sanitize_causes import causes_of
-from kerncap.report.sanitize_counts import NO_PROGRAM, counts_of, unproven_of
 from kerncap.report.sanitize_fingerprints import of_causes
 from kerncap.report.sanitize_host_reads import data_of
 from kerncap.sanitizer.findings import Finding, LaunchReport, Place, Program, Violated

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 import kerncap
+from kerncap.report.sanitize_answer import NO_PROGRAM, UnprovenEntry, unproven_of
 from kerncap.report.sanitize_baseline import Baseline
 from kerncap.report.sanitize_causes import Cause, causes_of
-from kerncap.report.sanitize_counts import NO_PROGRAM, UnprovenEntry, unproven_of
 from kerncap.report.sanitize_finding import TITLES
 from kerncap.report.sanitize_fingerprints import NAME, of_causes, of_host_reads, of_unproven
 from kerncap.report.sanitize_host_reads import location_of, message_of

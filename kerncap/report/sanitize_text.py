@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kerncap.answer import Answer
 from kerncap.log import one_line
+from kerncap.report.sanitize_answer import NO_PROGRAM, Counts, counts_of, unproven_of
 from kerncap.report.sanitize_baseline import Baseline, counts_of_run
 from kerncap.report.sanitize_causes import Cause, all_of, causes_of, line_of, once_each, seen
-from kerncap.report.sanitize_counts import NO_PROGRAM, Counts, counts_of, unproven_of
 from kerncap.report.sanitize_finding import finding_lines, known_line, note_line, place, shown_path
 from kerncap.report.sanitize_host_reads import known_read_line, lines_of
 from kerncap.result_line import result_line

@@ -106,7 +106,7 @@ def run(seed: int, variant: int = 0) -> Outcome:
 
 
 def compare(case: Case) -> Outcome:
-    from kerncap.report.sanitize_counts import counts_of_all
+    from kerncap.report.sanitize_answer import counts_of_all
     from kerncap.sanitizer.engine import sanitize
     from kerncap.sanitizer.options import Options
 

@@ -8,7 +8,7 @@ import pytest
 
 from kerncap.api.sanitize.all_sizes import sanitize_reproducer_for_all
 from kerncap.errors import UsageError
-from kerncap.report.sanitize_counts import counts_of
+from kerncap.report.sanitize_answer import counts_of
 from tests.integration.conftest import CommandLine
 from tests.unit.format.damage import GOLDEN_BLOCK
 

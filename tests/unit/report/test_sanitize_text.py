@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kerncap.answer import Answer
-from kerncap.report.sanitize_counts import counts_of_all
+from kerncap.report.sanitize_answer import counts_of_all
 from kerncap.report.sanitize_text import render, sanitized_line
 from kerncap.sanitizer.findings import NOT_KNOWN, LaunchReport, Program, Proved, Settled, Unproven, Violated
 from kerncap.sanitizer.ttir.ir import Frame, Location

@@ -12,7 +12,7 @@ import pytest
 from kerncap.api.sanitize import judged
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
-from kerncap.report.sanitize_counts import counts_of
+from kerncap.report.sanitize_answer import counts_of
 from kerncap.sanitizer.launch import TensorArgument
 from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.sources.origins import texts_of, with_original_places
