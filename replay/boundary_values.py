@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.judge_requests import boundaries, readable_views, redraw
+from kerncap.replay.memory_names import view_name
 from kerncap.replay.other_contents import Differential, Shown
 from kerncap.replay.poisoned_launch import SEED_B, poison
-from kerncap.replay.units import view_name
 from kerncap.replay.wider_values import SLACK, nonfinite, nonfinite_of_capture
 from kerncap.replay.wording import Tolerance
 from kerncap.replay.worker.protocol import Limits

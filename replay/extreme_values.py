@@ -14,8 +14,8 @@ from kerncap.replay.boundary_values import REMEDY
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.judge_requests import FLOATS, redrawable
+from kerncap.replay.memory_names import view_name
 from kerncap.replay.other_contents import Shown
-from kerncap.replay.units import view_name
 from kerncap.replay.wider_values import Beyond, jitter, nonfinite_of_capture
 from kerncap.replay.wording import Tolerance
 from kerncap.replay.worker.protocol import Limits, Spread

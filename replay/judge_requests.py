@@ -10,7 +10,8 @@ import numpy.typing as npt
 from kerncap.format.schema import Manifest
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
-from kerncap.replay.units import units, view_name
+from kerncap.replay.memory_names import view_name
+from kerncap.replay.units import units
 from kerncap.replay.worker.protocol import REFERENCE, Backend, ErrorStatistics, Limits, Spread
 
 FLOATS = ("float", "bfloat")

@@ -15,9 +15,9 @@ from kerncap.replay import rounding_bias
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.judge_requests import FLOATS, redraw, redrawable
+from kerncap.replay.memory_names import view_name
 from kerncap.replay.other_contents import Differential, Shown
 from kerncap.replay.poisoned_launch import SEED_B, poison
-from kerncap.replay.units import view_name
 from kerncap.replay.wording import Tolerance
 from kerncap.replay.worker.protocol import Difference, Limits, Spread
 

@@ -162,7 +162,7 @@ MESSAGES_ALLOWED = {
     f"{HOOK}/sanitize/hooks.py": {"a stage": ("ttir",)},
     "replay/choose_engine.py": {"a package": ("numpy", "torch", "triton")},
     "replay/candidates/compilers.py": {"a group of a pattern": ("column",)},
-    "replay/verdict.py": {"a language": ("triton",)},
+    "replay/memory_comparison.py": {"a language": ("triton",)},
     "replay/worker/common/error_statistics.py": {
         _TALLIES: (
             "different", "elements", "finite", "inf_expected", "inf_found", "nan", "nan_expected",

@@ -23,11 +23,13 @@ from kerncap.replay import trust
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measure_write_set import measure
+from kerncap.replay.memory_comparison import differs_from_capture
 from kerncap.replay.outcome import CandidateError, NotHeld
 from kerncap.replay.plain_run import EndedBadly
 from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.repeated_runs import can_repeat, until_differs
-from kerncap.replay.verdict import differs_from_capture, judge, stray_notes
+from kerncap.replay.stray_writes import stray_notes
+from kerncap.replay.verdict import judge
 from kerncap.replay.wording import Tolerance, Verdict, WithVerdict, badly_ended, fail, undecided
 from kerncap.time_limits import LAUNCH_S
 

@@ -13,9 +13,9 @@ from kerncap.replay.poisoned_launch import SEED_A
 from kerncap.replay.ranges.memory_history import Change, Timeline, by_region, different
 from kerncap.replay.ranges.shared_memory import placed
 from kerncap.replay.ranges.whole import WholeRange
+from kerncap.replay.stray_writes import gap_reasons
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.units import extent
-from kerncap.replay.verdict import gap_reasons
 from kerncap.replay.wording import Verdict, badly_ended, fail, mismatch, undecided
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits

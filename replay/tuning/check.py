@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
+from kerncap.replay.memory_names import place_name
 from kerncap.replay.noise import Noise, Wanted, of_replays
 from kerncap.replay.poisoned_launch import SEED_A, SEED_B
-from kerncap.replay.units import extent, outside_views, place_name, units
-from kerncap.replay.verdict import gap_reasons, outside_reasons
+from kerncap.replay.stray_writes import gap_reasons, outside_reasons
+from kerncap.replay.units import extent, outside_views, units
 from kerncap.replay.wording import BY_DTYPE, Tolerance, mismatch
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits

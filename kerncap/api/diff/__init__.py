@@ -27,7 +27,7 @@ from kerncap.format import Reproducer
 from kerncap.log import one_line
 from kerncap.log import size as size_text
 from kerncap.regular_file import read_regular
-from kerncap.replay.units import view_name
+from kerncap.replay.memory_names import view_name
 
 __all__ = [
     "STAGES", "DocumentDiff", "ReproducerDiff", "diff", "diff_reproducers", "diff_results", "stage_rows",

@@ -13,7 +13,8 @@ from kerncap.api.diff.pairing import Pairs, Pointers
 from kerncap.format import Reproducer, schema
 from kerncap.format.schema import Manifest
 from kerncap.log import one_line
-from kerncap.replay.units import units, view_name
+from kerncap.replay.memory_names import view_name
+from kerncap.replay.units import units
 from kerncap.report.inspect_text import value_text
 
 # More than a compiler or a copy engine makes use of is chance: where an allocator happened to put it.

@@ -20,7 +20,7 @@ from kerncap.api.diff.windows import MOST_MASKED, Chunks, Idle, Window, blocks
 from kerncap.format import Reproducer
 from kerncap.format.memory_index import State
 from kerncap.format.schema import View
-from kerncap.replay.units import view_name
+from kerncap.replay.memory_names import view_name
 from kerncap.replay.worker.native.dtypes import Number
 
 MOST_READ = 16 << 30  # bytes of both sides together

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from kerncap.api.export.memory_blocks import Pointer
 from kerncap.format.schema import Manifest, Region
 from kerncap.log import one_line
-from kerncap.replay.units import view_name
+from kerncap.replay.memory_names import view_name
 
 # Attributes that mean something without the rest of the application: cooperative, cluster, its scheduling,
 # memory synchronization domains, preferred cluster, shared memory carveout, use of NVLink, portable sizes of

@@ -14,7 +14,8 @@ from kerncap.errors import UsageError
 from kerncap.format import schema
 from kerncap.format.schema import Manifest, View
 from kerncap.log import one_line
-from kerncap.replay.units import extent, view_name
+from kerncap.replay.memory_names import view_name
+from kerncap.replay.units import extent
 
 
 @dataclass(frozen=True)

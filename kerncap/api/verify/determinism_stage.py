@@ -8,10 +8,10 @@ from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import FLOATS
+from kerncap.replay.memory_names import view_name
 from kerncap.replay.noise import Noise
 from kerncap.replay.poisoned_launch import SEED_A, poison
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import view_name
 from kerncap.replay.worker.common import bitmap
 
 _RUNS_ON_HOST = 2  # the interpreter runs one program after the other: what differs differs at once

@@ -9,11 +9,13 @@ from kerncap.api.replay import write_set
 from kerncap.format import Reproducer
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
+from kerncap.replay.memory_names import place_name, view_name
 from kerncap.replay.noise import of_replays
 from kerncap.replay.poisoned_launch import SEED_A
+from kerncap.replay.stray_writes import gap_reasons, outside_reasons, settle
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import place_name, units, view_name
-from kerncap.replay.verdict import gap_reasons, outside_reasons, run_poisoned, settle
+from kerncap.replay.units import units
+from kerncap.replay.verdict import run_poisoned
 from kerncap.replay.wording import (
     Tolerance,
     Verdict,

@@ -18,8 +18,10 @@ from kerncap.errors import KerncapError
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measure_write_set import measure
-from kerncap.replay.units import outside_views, place_name
-from kerncap.replay.verdict import judge, judge_again, stray_notes
+from kerncap.replay.memory_names import place_name
+from kerncap.replay.stray_writes import stray_notes
+from kerncap.replay.units import outside_views
+from kerncap.replay.verdict import judge, judge_again
 from kerncap.replay.wording import Verdict
 from kerncap.replay.worker.common import bitmap
 

@@ -19,8 +19,9 @@ from kerncap.errors import KerncapError
 from kerncap.format.schema import Manifest
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import FLOATS, errors, errors_against, values
+from kerncap.replay.memory_names import view_name
 from kerncap.replay.outcome import Outcome
-from kerncap.replay.units import extent, view_name
+from kerncap.replay.units import extent
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.protocol import REFERENCE, ErrorStatistics, Limits
 

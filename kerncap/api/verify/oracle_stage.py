@@ -18,7 +18,8 @@ from kerncap.api.verify.judges import (
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.measure_write_set import measure
-from kerncap.replay.verdict import judge, stray_notes
+from kerncap.replay.stray_writes import stray_notes
+from kerncap.replay.verdict import judge
 from kerncap.replay.wording import Verdict
 
 

@@ -22,10 +22,10 @@ from kerncap.replay.boundary_values import REMEDY
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import readable_views
+from kerncap.replay.memory_names import view_name
 from kerncap.replay.other_contents import BEFORE, Differential
 from kerncap.replay.outcome import Config
 from kerncap.replay.scalars import decoded, described, other_integers, smaller_floats
-from kerncap.replay.units import view_name
 from kerncap.replay.wider_values import nonfinite_of_capture
 
 _SEEDS = (2, 4)

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncap.format.schema import View
+from kerncap.replay.memory_names import _element
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import _element, extent
+from kerncap.replay.units import extent
 from kerncap.replay.worker.common.address_layout import gaps, grouped, supersets
 
 
