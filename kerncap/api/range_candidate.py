@@ -25,8 +25,8 @@ from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.pool import Pool
 from kerncap.replay.ranges.as_one import MeasuredAsOne, RangeAsOne, RangeEngine, measured_as_one
 from kerncap.replay.ranges.candidate import RangeCandidate, argument_of, read
+from kerncap.replay.ranges.joined_memory import share
 from kerncap.replay.ranges.memory_history import Timeline
-from kerncap.replay.ranges.shared_memory import share
 from kerncap.replay.ranges.whole import by_image, choose_for_all
 from kerncap.replay.units import extent
 from kerncap.replay.verdict import judge

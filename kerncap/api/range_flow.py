@@ -14,8 +14,8 @@ from kerncap.errors import KerncapError
 from kerncap.format import LaunchOfRange, LaunchRange
 from kerncap.format.document_types import Bytes, Count, LaunchInProgram, LaunchInRange, says
 from kerncap.replay.byte_effects import Measured, load
+from kerncap.replay.ranges.joined_memory import SharedMemory, placed, share
 from kerncap.replay.ranges.memory_history import Change, Timeline, by_region, different
-from kerncap.replay.ranges.shared_memory import SharedMemory, placed, share
 from kerncap.replay.units import extent
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits

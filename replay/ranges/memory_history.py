@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kerncap.format import LaunchOfRange, Reproducer
 from kerncap.format.expanded import require_expandable
 from kerncap.format.memory_index import State
-from kerncap.replay.ranges.shared_memory import Place, SharedMemory
+from kerncap.replay.ranges.joined_memory import Place, SharedMemory
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.common.byte_ranges import Range, minus, union

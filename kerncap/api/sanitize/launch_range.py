@@ -15,7 +15,7 @@ from kerncap.errors import BackendUnavailable, KerncapError
 from kerncap.format import LaunchOfRange, LaunchRange
 from kerncap.log import one_line
 from kerncap.replay import trust
-from kerncap.replay.ranges.shared_memory import share
+from kerncap.replay.ranges.joined_memory import share
 from kerncap.sanitizer.findings import (
     NOT_SANITISED,
     Finding,
