@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kerncap.api.limits import limits
 from kerncap.api.replay import ReplayOptions
-from kerncap.replay.limits.agreement import agreement
+from kerncap.replay.limits.ncu_agreement import agreement
 from kerncap.report.limits_text import render
 
 PROGRAM = Path(__file__).parent / "programs" / "limits_kernels.py"

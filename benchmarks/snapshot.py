@@ -58,7 +58,7 @@ def hook_copying() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules["kerncap_triton"] = module
     spec.loader.exec_module(module)
-    return importlib.import_module("kerncap_triton.copying")
+    return importlib.import_module("kerncap_triton.region_copies")
 
 
 def sink_rate(folder: Path, size: int) -> float:

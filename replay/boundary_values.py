@@ -16,8 +16,8 @@ from kerncap.replay.judge_requests import boundaries, readable_views, redraw
 from kerncap.replay.memory_names import view_name
 from kerncap.replay.other_contents import Differential, Shown
 from kerncap.replay.poisoned_launch import SEED_B, poison
+from kerncap.replay.verdict_words import Tolerance
 from kerncap.replay.wider_values import SLACK, nonfinite, nonfinite_of_capture
-from kerncap.replay.wording import Tolerance
 from kerncap.replay.worker.protocol import Limits
 
 _SEED = 3

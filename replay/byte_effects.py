@@ -28,7 +28,7 @@ class Measured:
     # Of the last run of the captured kernel under this poison, if nothing came after it: the seed,
     # `Connection.changes`, how it ended.
     ran: tuple[int, int, Outcome] | None = field(default=None, repr=False, compare=False)
-    # How replays of the captured kernel differ from each other, once that was needed (a `noise.Noise`).
+    # How replays of the captured kernel differ from each other, once that was needed (a `noise_floor.Noise`).
     noise: Any = field(default=None, repr=False, compare=False)
 
     def add(self, region: int, written: Bits, also_input: Bits | None = None) -> None:

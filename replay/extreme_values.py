@@ -16,8 +16,8 @@ from kerncap.replay.engine import Engine
 from kerncap.replay.judge_requests import FLOATS, redrawable
 from kerncap.replay.memory_names import view_name
 from kerncap.replay.other_contents import Shown
+from kerncap.replay.verdict_words import Tolerance
 from kerncap.replay.wider_values import Beyond, jitter, nonfinite_of_capture
-from kerncap.replay.wording import Tolerance
 from kerncap.replay.worker.protocol import Limits, Spread
 
 _SEED = 7

@@ -12,14 +12,14 @@ from kerncap.errors import KerncapError
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.memory_names import view_name
+from kerncap.replay.other_scalars import described, scalar_variants
 from kerncap.replay.poisoned_launch import SEED_A, poison
-from kerncap.replay.scalars import described, scalar_variants
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import Unit, units
-from kerncap.replay.wording import Tolerance, Verdict, fail, mismatch, undecided
+from kerncap.replay.verdict_words import Tolerance, Verdict, fail, mismatch, undecided
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Difference
+from kerncap.replay.write_set_units import Unit, units
 
 _BEFORE, _EXPECTED = "perturbed", "expected on perturbed contents"
 _FLOATS = ("float", "bfloat")

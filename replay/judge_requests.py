@@ -11,8 +11,8 @@ from kerncap.format.schema import Manifest
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.memory_names import view_name
-from kerncap.replay.units import units
 from kerncap.replay.worker.protocol import REFERENCE, Backend, ErrorStatistics, Limits, Spread
+from kerncap.replay.write_set_units import units
 
 FLOATS = ("float", "bfloat")
 

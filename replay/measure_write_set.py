@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from kerncap.errors import KerncapError
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
+from kerncap.replay.other_scalars import scalar_variants
 from kerncap.replay.plain_run import OutOfTime, PlainRun
 from kerncap.replay.pointer_words import PointerWords
 from kerncap.replay.poisoned_launch import LARGE, SEED_A, SEED_B, launch_poisoned
-from kerncap.replay.scalars import scalar_variants
-from kerncap.replay.units import Unit, outside_views, units, whole_elements
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.replay.write_set_units import Unit, outside_views, units, whole_elements
 
 _SMALL = 64  # bytes: below it, poison could equal what was written by chance
 _MANY = 16  # units: so many are not measured one by one if nothing changes in them

@@ -16,15 +16,15 @@ from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, where
 from kerncap.replay.memory_names import by_view, place_name, view_name
 from kerncap.replay.never_written import never_written
-from kerncap.replay.noise import Noise, of_replays
+from kerncap.replay.noise_floor import Noise, of_replays
 from kerncap.replay.poisoned_launch import SEED_A, SEED_B, launch_poisoned
 from kerncap.replay.stray_writes import gap_reasons, outside_reasons, settle
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import views_with
-from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, mismatch, undecided, within
+from kerncap.replay.verdict_words import BY_DTYPE, Tolerance, Verdict, mismatch, undecided, within
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Difference
+from kerncap.replay.write_set_units import views_with
 
 _BASELINE_RUNS = 3
 _MORE_RUNS = 17

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kerncap.format.schema import Manifest, View
-from kerncap.replay.units import extent
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.replay.write_set_units import extent
 
 
 def view_name(manifest: Manifest, number: int) -> str:

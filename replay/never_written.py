@@ -8,9 +8,9 @@ from kerncap.format.schema import Manifest
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.memory_names import by_view, owner_name, place_name
-from kerncap.replay.units import units
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.replay.write_set_units import units
 
 
 def never_written(

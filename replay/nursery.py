@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 from kerncap import child
 from kerncap.child import Tie
 from kerncap.errors import ReplayError
-from kerncap.replay.running import Process, Running
+from kerncap.replay.running_worker import Process, Running
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.cuda_bindings import has_driver
 from kerncap.replay.worker.nursery_messages import Asked, Told

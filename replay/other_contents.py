@@ -15,15 +15,15 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, redraw, redrawable, where
 from kerncap.replay.memory_names import place_name, view_name
-from kerncap.replay.noise import Noise
+from kerncap.replay.noise_floor import Noise
 from kerncap.replay.outcome import Config
 from kerncap.replay.poisoned_launch import SEED_B, poison
 from kerncap.replay.stray_writes import gap_reasons
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import outside_views, units
-from kerncap.replay.wording import BY_DTYPE, Tolerance, mismatch
+from kerncap.replay.verdict_words import BY_DTYPE, Tolerance, mismatch
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.protocol import Difference, Limits
+from kerncap.replay.write_set_units import outside_views, units
 
 Perturbed = tuple[list[int], int, bitmap.Bits]  # views, their region, the bytes that may change
 

@@ -6,12 +6,12 @@ import time
 
 from kerncap.errors import KerncapError, ReplayError
 from kerncap.replay.engine import ORIGINAL, Engine
-from kerncap.replay.noise import Noise
+from kerncap.replay.noise_floor import Noise
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.tolerance import exceeds
-from kerncap.replay.units import units
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.replay.write_set_units import units
 
 _SLOWER = 10.0  # a run on other contents may take this much longer than a plain one
 _LEAST_TIMEOUT_S = 5.0

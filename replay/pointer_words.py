@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from kerncap.format.chunks import worker_count
 from kerncap.format.schema import Manifest
-from kerncap.replay.units import Unit
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.common.private_map import private_map
+from kerncap.replay.write_set_units import Unit
 
 _WORD = 8
 _STEP = 32 * 1024 * 1024

@@ -24,7 +24,7 @@ from kerncap.replay.choose_engine import Choice, own_python_has, without_torch
 from kerncap.replay.connection import started_as
 from kerncap.replay.engine import Engine
 from kerncap.replay.nursery import Kind, Nursery
-from kerncap.replay.running import Process
+from kerncap.replay.running_worker import Process
 from kerncap.replay.worker.cuda_bindings import has_driver
 from kerncap.replay.worker_environment import compilers_environment, environment_of
 from kerncap.time_limits import LAUNCH_S

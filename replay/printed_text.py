@@ -16,10 +16,10 @@ from kerncap.log import counted
 from kerncap.printable import visible
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, redraw
+from kerncap.replay.other_scalars import described, scalar_variants
 from kerncap.replay.outcome import Outcome
-from kerncap.replay.scalars import described, scalar_variants
-from kerncap.replay.units import units
-from kerncap.replay.wording import Verdict, badly_ended, fail, nothing_written, undecided
+from kerncap.replay.verdict_words import Verdict, badly_ended, fail, nothing_written, undecided
+from kerncap.replay.write_set_units import units
 
 Lines = Counter[bytes]  # in no order: that of blocks is another one in each run
 

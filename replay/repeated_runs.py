@@ -12,7 +12,7 @@ from kerncap.replay.engine import Engine
 from kerncap.replay.outcome import Repeated
 from kerncap.replay.poisoned_launch import SEED_A, poison
 from kerncap.replay.verdict import judge_memory
-from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, badly_ended
+from kerncap.replay.verdict_words import BY_DTYPE, Tolerance, Verdict, badly_ended
 from kerncap.replay.worker.common import bitmap
 
 _MOST_RANGES = 256  # of a region; beyond it the whole of it is copied

@@ -6,9 +6,9 @@ from kerncap.format.schema import Manifest
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.memory_names import address_name, place_name
-from kerncap.replay.units import outside_views, units, whole_elements
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.replay.write_set_units import outside_views, units, whole_elements
 
 
 def settle(engine: Engine, measured: Measured, seed: int) -> dict[int, Bits]:

@@ -14,9 +14,9 @@ from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.plain_run import EndedBadly, OutOfTime, PlainRun
 from kerncap.replay.pointer_words import PointerWords
 from kerncap.replay.poisoned_launch import SEED_A, SEED_B
-from kerncap.replay.units import units
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.replay.write_set_units import units
 
 _SMALL = 64  # bytes: below it, poison could equal what was stored by chance
 _MOST_UNITS = 64

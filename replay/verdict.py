@@ -11,10 +11,10 @@ from kerncap.replay import in_place, printed_text
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.memory_comparison import Comparison
-from kerncap.replay.noise import Noise
+from kerncap.replay.noise_floor import Noise
 from kerncap.replay.poisoned_launch import SEED_A, SEED_B, launch_poisoned
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict, badly_ended, fail, mismatch
+from kerncap.replay.verdict_words import BY_DTYPE, Tolerance, Verdict, badly_ended, fail, mismatch
 
 
 def run_poisoned(engine: Engine, measured: Measured, which: str, seed: int) -> Verdict | None:

@@ -18,7 +18,7 @@ from kerncap.replay.judge_requests import FLOATS, redraw, redrawable
 from kerncap.replay.memory_names import view_name
 from kerncap.replay.other_contents import Differential, Shown
 from kerncap.replay.poisoned_launch import SEED_B, poison
-from kerncap.replay.wording import Tolerance
+from kerncap.replay.verdict_words import Tolerance
 from kerncap.replay.worker.protocol import Difference, Limits, Spread
 
 _SEED = 5

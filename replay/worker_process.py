@@ -15,7 +15,7 @@ from kerncap import child, failure
 from kerncap.errors import ReplayError
 from kerncap.replay.choose_engine import Choice
 from kerncap.replay.outcome import KILLED
-from kerncap.replay.running import Process, Running
+from kerncap.replay.running_worker import Process, Running
 from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import Backend, Failure, Hello, Place
 

@@ -14,11 +14,11 @@ from kerncap.sanitizer.binding import bind
 from kerncap.sanitizer.checks import alignment, bounds, descriptor, overflow, promises, races, uninit
 from kerncap.sanitizer.checks.concrete_tier import Wanted, settle
 from kerncap.sanitizer.checks.events.unwritten_uses import unused
+from kerncap.sanitizer.checks.memory_before_launch import ContentsSource
 from kerncap.sanitizer.checks.races.conflict_findings import EQUAL_THERE
 from kerncap.sanitizer.checks.races.equal_values import computed
-from kerncap.sanitizer.checks.races.lanes import with_lanes
+from kerncap.sanitizer.checks.races.lanes_of_one_store import with_lanes
 from kerncap.sanitizer.checks.races.one_program import with_one_program
-from kerncap.sanitizer.checks.read_source import ContentsSource
 from kerncap.sanitizer.findings import (
     AccessKind,
     Check,

@@ -73,7 +73,7 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
         UsageError,
     )
     from kerncap.format import Reproducer
-    from kerncap.replay.wording import Verdict
+    from kerncap.replay.verdict_words import Verdict
     from kerncap.sanitizer.findings import Finding, LaunchReport
     from kerncap.sanitizer.options import Options as SanitizeOptions
 
@@ -139,7 +139,7 @@ _PUBLIC = {
         "UsageError",
     ),
     "kerncap.format": ("Reproducer",),
-    "kerncap.replay.wording": ("Verdict",),
+    "kerncap.replay.verdict_words": ("Verdict",),
     "kerncap.sanitizer.options": ("Options as SanitizeOptions",),
     "kerncap.sanitizer.findings": ("Finding", "LaunchReport"),
 }

@@ -15,7 +15,7 @@ from kerncap.printable import visible
 from kerncap.replay.engine import CANDIDATE, Engine
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.variants import CODE_OBJECTS, IMAGES, TRITON_STAGES
-from kerncap.replay.wording import Verdict, undecided
+from kerncap.replay.verdict_words import Verdict, undecided
 from kerncap.search_path import inside_reproducer
 
 _COPIED = frozenset((".py", *IMAGES, *CODE_OBJECTS, *TRITON_STAGES))

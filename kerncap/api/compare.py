@@ -24,11 +24,11 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.candidates.disassemble import sass
 from kerncap.replay.engine import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Engine
 from kerncap.replay.outcome import CandidateError, Compiled
+from kerncap.replay.paired_times import Ratio, median, ratio
 from kerncap.replay.repeated_runs import dirtied
 from kerncap.replay.stage_diff import StageDiff, compare_stage, text_of
-from kerncap.replay.statistics import Ratio, median, ratio
 from kerncap.replay.verdict import judge
-from kerncap.replay.wording import Verdict
+from kerncap.replay.verdict_words import Verdict
 
 WHICH = (CAPTURED, REBUILT, CANDIDATE)
 

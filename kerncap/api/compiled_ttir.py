@@ -24,7 +24,7 @@ from kerncap.replay import trust, worker_process
 from kerncap.replay.choose_engine import python_to_compile
 from kerncap.replay.worker_environment import compilers_environment
 from kerncap.replay.worker_process import Program
-from kerncap.sanitizer.sources.origins import with_original_places
+from kerncap.sanitizer.sources.source_lines import with_original_places
 
 TIMEOUT_S = 180.0  # Triton from a cold disk, and one kernel
 MAX_RESULT_BYTES = 256 << 20

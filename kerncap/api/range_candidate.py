@@ -28,10 +28,10 @@ from kerncap.replay.ranges.candidate import RangeCandidate, argument_of, read
 from kerncap.replay.ranges.joined_memory import share
 from kerncap.replay.ranges.memory_history import Timeline
 from kerncap.replay.ranges.whole import by_image, choose_for_all
-from kerncap.replay.units import extent
 from kerncap.replay.verdict import judge
-from kerncap.replay.wording import Verdict, undecided
+from kerncap.replay.verdict_words import Verdict, undecided
 from kerncap.replay.worker.common import bitmap
+from kerncap.replay.write_set_units import extent
 
 _STAGES = ("smoke", "oracle", "determinism")  # that are about results, and not about one kernel's launch
 

@@ -16,10 +16,10 @@ from kerncap.format.document_types import Bytes, Count, LaunchInProgram, LaunchI
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.ranges.joined_memory import SharedMemory, placed, share
 from kerncap.replay.ranges.memory_history import Change, Timeline, by_region, different
-from kerncap.replay.units import extent
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.common.byte_ranges import union
+from kerncap.replay.write_set_units import extent
 
 Masks = dict[int, Bits]  # by region of the range
 Effects = tuple[Masks, Masks, Masks]  # changed before a launch by something else, read and written by it

@@ -29,7 +29,7 @@ from kerncap.replay.ranges.joined_memory import share
 from kerncap.replay.ranges.memory_history import Timeline
 from kerncap.replay.ranges.whole import WholeRange, by_image, choose_for_all
 from kerncap.replay.verdict import judge
-from kerncap.replay.wording import Verdict, WithVerdict, badly_ended, fail, undecided
+from kerncap.replay.verdict_words import Verdict, WithVerdict, badly_ended, fail, undecided
 from kerncap.whole_files import output_folder
 
 

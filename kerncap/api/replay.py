@@ -30,7 +30,7 @@ from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.repeated_runs import can_repeat, until_differs
 from kerncap.replay.stray_writes import stray_notes
 from kerncap.replay.verdict import judge
-from kerncap.replay.wording import Tolerance, Verdict, WithVerdict, badly_ended, fail, undecided
+from kerncap.replay.verdict_words import Tolerance, Verdict, WithVerdict, badly_ended, fail, undecided
 from kerncap.time_limits import LAUNCH_S
 
 _LONGEST_S = 1e6  # of one launch

@@ -12,7 +12,7 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, Engine
 from kerncap.replay.repeated_runs import can_repeat, dirtied, follows_itself, repeat
 from kerncap.replay.verdict import judge_timed
-from kerncap.replay.wording import Tolerance, Verdict
+from kerncap.replay.verdict_words import Tolerance, Verdict
 
 _DEVICE_RUNS = 20  # timed without being asked on a GPU, where a run is cheap
 _WARMUP_RUNS = 3

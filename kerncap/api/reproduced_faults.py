@@ -6,7 +6,7 @@ import re
 
 from kerncap.answer import Answer
 from kerncap.replay.engine import CANDIDATE, Engine
-from kerncap.replay.wording import Verdict, badly_ended, fail
+from kerncap.replay.verdict_words import Verdict, badly_ended, fail
 
 _NAMED = re.compile(r"\bCUDA_ERROR_[A-Z_]+\b")
 # As CUDA's runtime words them, and with it torch. Source: cudaGetErrorString of CUDA 12 and 13.

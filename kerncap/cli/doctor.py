@@ -41,7 +41,7 @@ def command(
         if self_test or python:
             raise UsageError("--self-test and --python are about this machine; a program has its own Python")
         from kerncap import log
-        from kerncap.api.doctor.live import examine
+        from kerncap.api.doctor.watched_program import examine
 
         found = examine(command, stdout_to_stderr=as_json)
         if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kerncap.log import one_line
 from kerncap.replay.limits.binding_floor import NEAR, Bound, LimitReport
-from kerncap.replay.limits.work import Work
+from kerncap.replay.limits.launch_work import Work
 from kerncap.report.tables import table
 from kerncap.report.verdict_text import milliseconds
 

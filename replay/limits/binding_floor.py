@@ -9,7 +9,7 @@ from typing import Any
 
 from kerncap.replay.limits import peaks
 from kerncap.replay.limits.ceilings import Ceilings
-from kerncap.replay.limits.work import Work
+from kerncap.replay.limits.launch_work import Work
 
 _VECTOR = ("fp32", "fp64", "fp16", "bf16", "special")
 NEAR = 0.6  # of a ceiling: below it, that ceiling is not what holds the launch back

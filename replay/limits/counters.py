@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kerncap.replay.limits.launch_work import Traffic, Work
 from kerncap.replay.limits.ncu_csv import KernelRow
-from kerncap.replay.limits.work import Traffic, Work
 
 _INSTRUCTION = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 # Per kind of operation: the instructions that do it, and the additions and multiplications in one. (Of half

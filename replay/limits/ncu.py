@@ -14,7 +14,7 @@ from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.format import Reproducer
 from kerncap.log import one_line
 from kerncap.replay.choose_engine import Choice
-from kerncap.replay.limits import once
+from kerncap.replay.limits import isolated_launch
 from kerncap.replay.limits.ncu_csv import KernelRow, parse
 from kerncap.replay.staging import Job, stage
 
@@ -158,14 +158,14 @@ def _run(
     clock_control: str, report: Path, source: Path | None,
 ) -> str:  # fmt: skip
     """Run the launch under ncu; what ncu printed."""
-    file = source.resolve() if source is not None else once.own_file(job, choice)
+    file = source.resolve() if source is not None else isolated_launch.own_file(job, choice)
     command = command_line(ncu, sections, metrics, clock_control, report, str(job.content["symbol"]))
-    return _output([*command, *once.command(job, choice, file, _LAUNCH_S)], job.folder)
+    return _output([*command, *isolated_launch.command(job, choice, file, _LAUNCH_S)], job.folder)
 
 
 def _output(command: list[str], folder: Path) -> str:
     try:
-        text = once.output(NAME, command, folder, _TIMEOUT_S)
+        text = isolated_launch.output(NAME, command, folder, _TIMEOUT_S)
     except ReplayError as error:
         raise ReplayError(f"ncu: {error}") from None
     if _NO_PERMISSION in text:
@@ -179,7 +179,7 @@ def _output(command: list[str], folder: Path) -> str:
 
 def _failure(job: Job, said: str) -> ReplayError:
     """Why no report came of it: what the worker answered, else what ncu printed."""
-    answered = once.problem(job, "ncu")
+    answered = isolated_launch.problem(job, "ncu")
     if answered:
         return ReplayError(answered)
     lines = [line for line in said.splitlines() if "==ERROR==" in line or "==WARNING==" in line]

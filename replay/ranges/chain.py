@@ -15,11 +15,11 @@ from kerncap.replay.ranges.memory_history import Change, Timeline, by_region, di
 from kerncap.replay.ranges.whole import WholeRange
 from kerncap.replay.stray_writes import gap_reasons
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import extent
-from kerncap.replay.wording import Verdict, badly_ended, fail, mismatch, undecided
+from kerncap.replay.verdict_words import Verdict, badly_ended, fail, mismatch, undecided
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Difference
+from kerncap.replay.write_set_units import extent
 
 _EXPECTED = "expected"  # the state that has what the application had
 

@@ -15,7 +15,7 @@ from typing import Any
 from kerncap.errors import KerncapError
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.outcome import CandidateError, Compiled
-from kerncap.replay.statistics import median
+from kerncap.replay.paired_times import median
 from kerncap.replay.tuning.builds import Builds
 from kerncap.replay.tuning.formula import Unknown
 from kerncap.replay.tuning.grid import GridUnknown

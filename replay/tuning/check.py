@@ -9,14 +9,14 @@ from __future__ import annotations
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.memory_names import place_name
-from kerncap.replay.noise import Noise, Wanted, of_replays
+from kerncap.replay.noise_floor import Noise, Wanted, of_replays
 from kerncap.replay.poisoned_launch import SEED_A, SEED_B
 from kerncap.replay.stray_writes import gap_reasons, outside_reasons
-from kerncap.replay.units import extent, outside_views, units
-from kerncap.replay.wording import BY_DTYPE, Tolerance, mismatch
+from kerncap.replay.verdict_words import BY_DTYPE, Tolerance, mismatch
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Difference
+from kerncap.replay.write_set_units import extent, outside_views, units
 
 _BASELINE_RUNS = {"cuda": 3, "host": 2}  # of the interpreter, which is as sure as it is slow
 _EXPECTED = "expected"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kerncap.replay.statistics import Ratio, median, ratio
+from kerncap.replay.paired_times import Ratio, median, ratio
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.search import Found

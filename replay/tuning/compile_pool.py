@@ -22,7 +22,7 @@ from kerncap import scratch
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer
 from kerncap.replay.outcome import Config
-from kerncap.replay.running import Running
+from kerncap.replay.running_worker import Running
 from kerncap.replay.tuning.grid import has_value, plain
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.compile_messages import Compilation, CompilerReply, Compiling, Target

@@ -11,15 +11,15 @@ from kerncap.errors import KerncapError
 from kerncap.replay import boundary_values, extreme_values, in_place, other_contents, wider_values
 from kerncap.replay.boundary_values import Steered
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.paired_times import median
 from kerncap.replay.poisoned_launch import SEED_B
 from kerncap.replay.repeated_runs import run_timed
-from kerncap.replay.statistics import median
 from kerncap.replay.tuning.builds import Builds
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import WITHIN, Final
 from kerncap.replay.tuning.trial_launch import HOST_RUNS, OpenLaunch, first_line
 from kerncap.replay.verdict import judge, judge_timed
-from kerncap.replay.wording import Tolerance, Verdict
+from kerncap.replay.verdict_words import Tolerance, Verdict
 
 _TIMED = 10  # launches, of which the last one's memory is judged
 

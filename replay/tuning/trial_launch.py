@@ -14,11 +14,11 @@ from kerncap.replay.choose_engine import Choice
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.limits.impossible_times import Floor, of_launch
 from kerncap.replay.measure_write_set import measure
+from kerncap.replay.paired_times import median
 from kerncap.replay.pool import Pool
-from kerncap.replay.statistics import median
 from kerncap.replay.tuning.check import Checker
 from kerncap.replay.tuning.space import LaunchSpace
-from kerncap.replay.wording import BY_DTYPE, Tolerance, nothing_written
+from kerncap.replay.verdict_words import BY_DTYPE, Tolerance, nothing_written
 from kerncap.time_limits import LAUNCH_S
 
 HOST_RUNS = 2

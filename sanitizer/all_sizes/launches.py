@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kerncap.errors import UsageError
-from kerncap.sanitizer.all_sizes.formula import formula
+from kerncap.sanitizer.all_sizes.size_formula import formula
 from kerncap.sanitizer.all_sizes.smallest_sizes import value_of
 from kerncap.sanitizer.all_sizes.specialised import Compiled, narrowed
 from kerncap.sanitizer.all_sizes.stated_contents import Described, MadeUp
-from kerncap.sanitizer.all_sizes.statement import Statement, numbers_over, split
+from kerncap.sanitizer.all_sizes.stated_sizes import Statement, numbers_over, split
 from kerncap.sanitizer.launch import Launch, TensorArgument
 from kerncap.sanitizer.line_comments import Comment, commented, loaded_from
 from kerncap.sanitizer.pointer_origins import pointer_origins

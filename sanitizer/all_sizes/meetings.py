@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kerncap.sanitizer.all_sizes.launches import AllSizes
 from kerncap.sanitizer.all_sizes.products import multiplied_out
 from kerncap.sanitizer.all_sizes.smallest_sizes import Asker
-from kerncap.sanitizer.all_sizes.wrong import Wrong, long_loops
+from kerncap.sanitizer.all_sizes.wrong_accesses import Wrong, long_loops
 from kerncap.sanitizer.symbolic.expr import (
     TRUE,
     Expr,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kerncap.sanitizer.all_sizes.launches import AllSizes
-from kerncap.sanitizer.all_sizes.reads import Reads
+from kerncap.sanitizer.all_sizes.loaded_values import Reads
 from kerncap.sanitizer.all_sizes.smallest_sizes import Asker
-from kerncap.sanitizer.all_sizes.statement import split
-from kerncap.sanitizer.all_sizes.wrong import Wrong
+from kerncap.sanitizer.all_sizes.stated_sizes import split
+from kerncap.sanitizer.all_sizes.wrong_accesses import Wrong
 from kerncap.sanitizer.findings import Unproven
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.symbolic.expr import Expr, const, land

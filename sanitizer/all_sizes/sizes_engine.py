@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from kerncap.errors import UsageError
 from kerncap.sanitizer.all_sizes.launches import AllSizes
+from kerncap.sanitizer.all_sizes.loaded_values import Reads
 from kerncap.sanitizer.all_sizes.meetings import Meetings
 from kerncap.sanitizer.all_sizes.proposals import proposed
-from kerncap.sanitizer.all_sizes.reads import Reads
-from kerncap.sanitizer.all_sizes.samples import Samples
+from kerncap.sanitizer.all_sizes.sampled_sizes import Samples
 from kerncap.sanitizer.all_sizes.smallest_sizes import Asker, Smallest
-from kerncap.sanitizer.all_sizes.wrong import WRONG, Wrong
+from kerncap.sanitizer.all_sizes.wrong_accesses import WRONG, Wrong
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.engine import kind_of, sanitize
 from kerncap.sanitizer.findings import (

@@ -14,7 +14,7 @@ from typing import Literal
 
 from kerncap.errors import UsageError
 from kerncap.sanitizer.all_sizes.smallest_sizes import value_of
-from kerncap.sanitizer.all_sizes.statement import Interval, Statement, numbers_over
+from kerncap.sanitizer.all_sizes.stated_sizes import Interval, Statement, numbers_over
 from kerncap.sanitizer.symbolic.expr import TRUE, Expr, eq, land, lor, ne
 from kerncap.sanitizer.symbolic.solve import Solver, Unknown, Unsat
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.alignment import address_of
 from kerncap.sanitizer.checks.make_finding import accuse_descriptor
-from kerncap.sanitizer.checks.origin import operations_behind
+from kerncap.sanitizer.checks.value_origin import operations_behind
 from kerncap.sanitizer.diagnose.place import value_at
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated
 from kerncap.sanitizer.symbolic.expr import TRUE, Expr, boolean, ne

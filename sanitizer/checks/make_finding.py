@@ -10,8 +10,8 @@ import numpy as np
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.events.rounding_watcher import deciding_roundings
 from kerncap.sanitizer.checks.events.watchers import MASK_NOT_KNOWN, VALUE_NOT_KNOWN, Seen, UninitWatcher
-from kerncap.sanitizer.checks.origin import undefined_text
 from kerncap.sanitizer.checks.smallest_witness import smallest
+from kerncap.sanitizer.checks.value_origin import undefined_text
 from kerncap.sanitizer.concrete.events import AccessEvent, StopEvaluation
 from kerncap.sanitizer.diagnose.confirm import MAX_ELEMENT_OPERATIONS, MAX_SECONDS, Confirmation, confirm
 from kerncap.sanitizer.diagnose.finding import (

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.events.freshness import argument_storage, unwritten
 from kerncap.sanitizer.checks.make_finding import accuse, accuse_undefined, settled
-from kerncap.sanitizer.checks.origin import (
+from kerncap.sanitizer.checks.smallest_witness import smallest
+from kerncap.sanitizer.checks.value_origin import (
     by_habit_text,
     fresh_text,
     reads_memory,
@@ -21,7 +22,6 @@ from kerncap.sanitizer.checks.origin import (
     steered_text,
     undefined_text,
 )
-from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.place import base_address, value_at
 from kerncap.sanitizer.findings import NOT_KNOWN, Finding, Proved, Unproven, Verdict, Violated, join
 from kerncap.sanitizer.symbolic.expr import FALSE, Expr

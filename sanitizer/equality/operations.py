@@ -28,7 +28,7 @@ from kerncap.sanitizer.concrete.values import (
 from kerncap.sanitizer.equality.choices import EXTREMES, NumberChoice, number_choice, swapped_axis
 from kerncap.sanitizer.equality.comparisons import compared
 from kerncap.sanitizer.equality.degrees import LARGEST_POWER, VARIABLE, Degree, degree_of, summed, widest
-from kerncap.sanitizer.equality.field import Field
+from kerncap.sanitizer.equality.field_draw import Field
 from kerncap.sanitizer.equality.function_names import FUNCTIONS, is_integer_power, of_symbol, test_of_symbol
 from kerncap.sanitizer.equality.numbers import Array, NotModelled
 from kerncap.sanitizer.equality.place_operations import PlacePlan

@@ -18,7 +18,7 @@ from kerncap.sanitizer.concrete.values import (
 )
 from kerncap.sanitizer.equality.choices import PlaceChoice, kind_beside, place_choice, reduced_places
 from kerncap.sanitizer.equality.degrees import Degree, degree_of, summed, widest
-from kerncap.sanitizer.equality.field import Field
+from kerncap.sanitizer.equality.field_draw import Field
 from kerncap.sanitizer.equality.memory_operations import MemoryPlan
 from kerncap.sanitizer.equality.numbers import NotModelled
 from kerncap.sanitizer.equality.places import (

@@ -15,7 +15,7 @@ import numpy as np
 
 from kerncap.sanitizer.concrete.values import Opaque
 from kerncap.sanitizer.equality.degrees import Degree
-from kerncap.sanitizer.equality.field import Field
+from kerncap.sanitizer.equality.field_draw import Field
 from kerncap.sanitizer.equality.numbers import Array, Bools, Ints, NotModelled, mixed
 from kerncap.sanitizer.equality.prime_residues import INFINITE, MAXIMUM, MINUS_INFINITE, NAN, state_of
 

@@ -11,21 +11,30 @@ import numpy as np
 
 from kerncap.sanitizer.concrete.dataflow import ATOMICS
 from kerncap.sanitizer.concrete.run import Limits
-from kerncap.sanitizer.equality.field import Field
-from kerncap.sanitizer.equality.field_arithmetic import PRIMES, SMALLEST_Q
-from kerncap.sanitizer.equality.numbers import NotModelled, irrational, named, rational
-from kerncap.sanitizer.equality.results import (
+from kerncap.sanitizer.equality.compared_memory import (
     check_types,
     integers_stored,
     integers_that_differ,
     pairs,
     written,
 )
-from kerncap.sanitizer.equality.runs import IN_ORDER, Budget, CannotRun, Kernel, Order, Ran, run, varying
-from kerncap.sanitizer.equality.runs import constants as constants_of
-from kerncap.sanitizer.equality.runs import makers as makers_of
-from kerncap.sanitizer.equality.runs import scalars as scalars_of
-from kerncap.sanitizer.equality.sample import Cost, Sample, cost_of, is_too_large, take
+from kerncap.sanitizer.equality.field_arithmetic import PRIMES, SMALLEST_Q
+from kerncap.sanitizer.equality.field_draw import Field
+from kerncap.sanitizer.equality.kernel_runs import (
+    IN_ORDER,
+    Budget,
+    CannotRun,
+    Kernel,
+    Order,
+    Ran,
+    run,
+    varying,
+)
+from kerncap.sanitizer.equality.kernel_runs import constants as constants_of
+from kerncap.sanitizer.equality.kernel_runs import makers as makers_of
+from kerncap.sanitizer.equality.kernel_runs import scalars as scalars_of
+from kerncap.sanitizer.equality.numbers import NotModelled, irrational, named, rational
+from kerncap.sanitizer.equality.sampled_programs import Cost, Sample, cost_of, is_too_large, take
 from kerncap.sanitizer.equality.watched_accesses import gives_back_what_was_there
 from kerncap.sanitizer.equality.witness import Witness, search
 from kerncap.sanitizer.ttir.ir import Module

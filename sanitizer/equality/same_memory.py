@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kerncap.errors import UsageError
-from kerncap.sanitizer.equality.runs import Kernel, kernel_of, storage_names
+from kerncap.sanitizer.equality.kernel_runs import Kernel, kernel_of, storage_names
 from kerncap.sanitizer.launch import (
     Argument,
     Contents,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kerncap.sanitizer.equality.compared_memory import both, check_types, integers_that_differ, pairs, written
+from kerncap.sanitizer.equality.kernel_runs import Budget, Kernel, Left, Ran, run, run_in_own_types
 from kerncap.sanitizer.equality.numbers import Bools, Ints, named
 from kerncap.sanitizer.equality.readable_inputs import INPUTS, Reals, beside, each_of
-from kerncap.sanitizer.equality.results import both, check_types, integers_that_differ, pairs, written
-from kerncap.sanitizer.equality.runs import Budget, Kernel, Left, Ran, run, run_in_own_types
 from kerncap.sanitizer.launch import TensorArgument
 
 Floats = npt.NDArray[np.float64]

@@ -18,8 +18,8 @@ from typing import TypeVar
 
 import msgspec
 
-from kerncap.sanitizer.live.carry import CarryOutError
-from kerncap.sanitizer.live.judge import Judge
+from kerncap.sanitizer.live.carried_out import CarryOutError
+from kerncap.sanitizer.live.judged_once import Judge
 from kerncap.sanitizer.paged_bytes import Bytes, NotReadable, Run
 from kerncap.sanitizer.sources import hook_messages as messages
 from kerncap.sanitizer.sources.described_launch import host_read_of

@@ -17,9 +17,9 @@ from kerncap.sanitizer.findings import (
     Violated,
 )
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.shared.needed import needed, unmodelled
+from kerncap.sanitizer.shared.needed_operations import needed, unmodelled
 from kerncap.sanitizer.shared.operations import ACTIONS
-from kerncap.sanitizer.shared.path import Path
+from kerncap.sanitizer.shared.program_path import Path
 from kerncap.sanitizer.shared.program_run import Diverged, Programs, Report, Stopped, Violation
 from kerncap.sanitizer.ttir.ir import Module, Operation
 

@@ -6,7 +6,7 @@ Source: Triton's TritonGPUOps.td and TritonNvidiaGPUOps.td; PTX ISA.
 from __future__ import annotations
 
 from kerncap.sanitizer.shared.in_flight import Access, Barrier, Thread, Wait
-from kerncap.sanitizer.shared.needed import FENCES, HARMLESS
+from kerncap.sanitizer.shared.needed_operations import FENCES, HARMLESS
 from kerncap.sanitizer.shared.program_run import Action, Env, Run, Stopped, view_of_allocation
 from kerncap.sanitizer.shared.scalars import Unknown
 from kerncap.sanitizer.shared.views import View, memory_type

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.shared.in_flight import Access, Barrier, Buffer, Thread, Wait
-from kerncap.sanitizer.shared.needed import Needed
+from kerncap.sanitizer.shared.needed_operations import Needed
 from kerncap.sanitizer.shared.scalars import Unknown
 from kerncap.sanitizer.shared.views import Allocation, View, memory_type, outside
 from kerncap.sanitizer.ttir.ir import Function, Location, Module, Operation, Value

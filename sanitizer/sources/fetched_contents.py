@@ -78,7 +78,7 @@ class FetchedContents:
 
 
 def from_tensors(reader: Any) -> FetchedContents:
-    """Contents of this process's own tensors; ``reader`` is the hook's `contents.Reader`."""
+    """Contents of this process's own tensors; ``reader`` is the hook's `storage_contents.Reader`."""
 
     def fetch(storage: int, runs: Sequence[Run], data: Bytes) -> bool:
         for start, end in runs or ((0, 0),):

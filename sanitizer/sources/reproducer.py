@@ -23,7 +23,7 @@ from kerncap.sanitizer.launch import (
     Unwritten,
 )
 from kerncap.sanitizer.paged_bytes import Bytes, PagedBytes, Run
-from kerncap.sanitizer.sources.origins import texts_of
+from kerncap.sanitizer.sources.source_lines import texts_of
 from kerncap.sanitizer.ttir import read_module
 
 

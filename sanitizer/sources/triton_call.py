@@ -11,7 +11,7 @@ from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.sources import triton_hook
 from kerncap.sanitizer.sources.described_launch import launch_of
 from kerncap.sanitizer.sources.fetched_contents import from_tensors
-from kerncap.sanitizer.sources.stack import users_frames
+from kerncap.sanitizer.sources.python_stack import users_frames
 
 
 def launches_of(
@@ -46,7 +46,7 @@ def launches_of(
 @cache
 def _collector(hooks: Any) -> Any:
     """The class of what keeps launches; made once for the hook's modules."""
-    contents = triton_hook.load("contents")
+    contents = triton_hook.load("storage_contents")
 
     class Collector(hooks.Watcher):  # type: ignore[misc, unused-ignore]
         def __init__(self, target: str | None, all_configs: bool) -> None:

@@ -29,7 +29,7 @@ def load(name: str) -> Any:
 
 def available_memory() -> int:
     """Bytes that this process may still take, by the machine and by its cgroups."""
-    load("resident")
+    load("backed_pages")
     found: int = importlib.import_module(f"{PACKAGE}.memory_room").available_memory()
     return found
 
@@ -41,7 +41,7 @@ def installed() -> Any:
     except ImportError as error:
         raise BackendUnavailable("the Triton front end", str(error)) from error
     hooks = load("hooks")
-    hooks.install(load("tuning").run)
+    hooks.install(load("autotuner").run)
     return hooks
 
 

@@ -16,9 +16,9 @@ from kerncap.sanitizer.symbolic.implications import FactStore
 from kerncap.sanitizer.symbolic.integer import Feasible, Infeasible, System
 from kerncap.sanitizer.symbolic.interval import Intervals
 from kerncap.sanitizer.symbolic.node import FALSE, ZERO, Expr, Interval, Variable, const
-from kerncap.sanitizer.symbolic.order import nodes_of
 from kerncap.sanitizer.symbolic.rewrite import Rewriter, is_plain
 from kerncap.sanitizer.symbolic.sums import terms_of
+from kerncap.sanitizer.symbolic.traversal import nodes_of
 
 How = Literal["interval", "affine"]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kerncap.sanitizer.symbolic.division import fits
 from kerncap.sanitizer.symbolic.evaluate import WORD, ReadSource, evaluate_partially
 from kerncap.sanitizer.symbolic.node import Expr, Interval, Variable
-from kerncap.sanitizer.symbolic.order import nodes_of
+from kerncap.sanitizer.symbolic.traversal import nodes_of
 
 CHUNK = 1 << 17  # points at a time: some arrays of this size stay in a cache
 

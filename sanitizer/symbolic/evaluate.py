@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from kerncap.sanitizer.symbolic.division import fits, signed_range
 from kerncap.sanitizer.symbolic.node import Buffer, Expr, Interval, Variable
-from kerncap.sanitizer.symbolic.order import nodes_of
+from kerncap.sanitizer.symbolic.traversal import nodes_of
 
 Array = npt.NDArray[Any]
 Point = Mapping[Variable, int | Array]

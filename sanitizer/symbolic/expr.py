@@ -46,9 +46,9 @@ from kerncap.sanitizer.symbolic.node import (
     unknown,
     var,
 )
-from kerncap.sanitizer.symbolic.order import nodes_of, postorder
 from kerncap.sanitizer.symbolic.render import render
 from kerncap.sanitizer.symbolic.sums import add, from_terms, maximum, minimum, mul, neg, sub
+from kerncap.sanitizer.symbolic.traversal import nodes_of, postorder
 
 __all__ = [
     "FALSE",

@@ -19,8 +19,8 @@ from kerncap.sanitizer.symbolic.division import (
     truncated_remainder_interval,
 )
 from kerncap.sanitizer.symbolic.node import Expr, Interval
-from kerncap.sanitizer.symbolic.order import postorder
 from kerncap.sanitizer.symbolic.sums import extreme_interval, multiply_intervals, power_interval
+from kerncap.sanitizer.symbolic.traversal import postorder
 
 
 class Facts(Protocol):

@@ -14,8 +14,8 @@ from kerncap.sanitizer.symbolic.enumerate import cost_of, points_of, project
 from kerncap.sanitizer.symbolic.evaluate import ReadSource
 from kerncap.sanitizer.symbolic.expr import conjuncts
 from kerncap.sanitizer.symbolic.node import Expr, Interval, Variable
-from kerncap.sanitizer.symbolic.order import nodes_of
 from kerncap.sanitizer.symbolic.sums import from_terms, terms_of
+from kerncap.sanitizer.symbolic.traversal import nodes_of
 
 GROUPS = 6  # sets of variables that are looked at
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kerncap.sanitizer.symbolic.node import Expr, show_by
-from kerncap.sanitizer.symbolic.order import postorder
+from kerncap.sanitizer.symbolic.traversal import postorder
 
 _SIGNS = {"le": "<=", "ge": ">=", "eq": "==", "ne": "!=", "and": " and ", "or": " or ", "iff": " == "}
 _INFIX = {"div": "//", "mod": "%", "bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "ashr": ">>"}

@@ -10,8 +10,8 @@ from kerncap.sanitizer.symbolic.expr import conjuncts, rebuild
 from kerncap.sanitizer.symbolic.implications import FactStore
 from kerncap.sanitizer.symbolic.interval import Intervals
 from kerncap.sanitizer.symbolic.node import TRUE, Expr, Interval, boolean, const
-from kerncap.sanitizer.symbolic.order import nodes_of, postorder
 from kerncap.sanitizer.symbolic.sums import neg, sub
+from kerncap.sanitizer.symbolic.traversal import nodes_of, postorder
 
 _PLAIN = frozenset((*COMPARISONS, "var", "const", "sum", "unknown", "read", "mul", "boolean", "not", "and"))
 

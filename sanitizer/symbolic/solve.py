@@ -14,15 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kerncap.sanitizer.symbolic import affine, join, z3_solver
+from kerncap.sanitizer.symbolic import affine, meeting_programs, z3_solver
 from kerncap.sanitizer.symbolic.enumerate import Nowhere, Somewhere, cost_of, exhaust, points_of, sample
 from kerncap.sanitizer.symbolic.evaluate import ReadSource, evaluate_partially
 from kerncap.sanitizer.symbolic.expr import conjuncts, eq, land, lnot, lor, ne, substitute
 from kerncap.sanitizer.symbolic.interval import is_empty
 from kerncap.sanitizer.symbolic.node import FALSE, TRUE, Expr, Interval, Variable, const
-from kerncap.sanitizer.symbolic.order import nodes_of
 from kerncap.sanitizer.symbolic.projection import Projected, projections
 from kerncap.sanitizer.symbolic.rewrite import Rewriter
+from kerncap.sanitizer.symbolic.traversal import nodes_of
 
 FEW_POINTS = 1 << 12
 QUICK_BRANCHES = 10  # of a search that only looks for a short proof
@@ -229,7 +229,7 @@ class _Question:
             self.exact |= bool(projected.bounds)
         if not found:
             return None
-        if join.refuted(self.condition, self.known, limit):
+        if meeting_programs.refuted(self.condition, self.known, limit):
             return Unsat("enumerated", self.contents)
         if self.exact:
             answer = self._search()

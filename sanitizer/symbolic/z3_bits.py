@@ -13,7 +13,7 @@ import z3
 
 from kerncap.sanitizer.symbolic.division import signed_range
 from kerncap.sanitizer.symbolic.node import Expr, Interval
-from kerncap.sanitizer.symbolic.order import nodes_of
+from kerncap.sanitizer.symbolic.traversal import nodes_of
 from kerncap.sanitizer.symbolic.z3_lower import Lowering
 
 _BITWISE = frozenset(("bitand", "bitor", "bitxor", "shl", "lshr", "ashr"))

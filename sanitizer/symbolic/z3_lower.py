@@ -11,7 +11,7 @@ from typing import Any
 import z3
 
 from kerncap.sanitizer.symbolic.node import Expr, Interval, Variable
-from kerncap.sanitizer.symbolic.order import postorder
+from kerncap.sanitizer.symbolic.traversal import postorder
 
 
 class Lowering:

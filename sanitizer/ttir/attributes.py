@@ -6,7 +6,7 @@ from typing import Any
 
 from kerncap.sanitizer.ttir.constants import ConstantError, dense, number
 from kerncap.sanitizer.ttir.ir import Attribute, OpaqueType, PointerType, TensorType, Type
-from kerncap.sanitizer.ttir.text import Tokens, unquoted
+from kerncap.sanitizer.ttir.tokens import Tokens, unquoted
 from kerncap.sanitizer.ttir.type_text import Types, TypeTextError
 
 
@@ -53,7 +53,7 @@ class Stream(Tokens):
         return found
 
     def _short_type(self) -> Type:
-        """``<f16>`` after an operation whose syntax leaves ``!tt.ptr`` out; see `custom` for the rest."""
+        """``<f16>`` after an operation whose syntax leaves ``!tt.ptr`` out; the rest: `custom_assembly`."""
         body = self.angles()[1:-1]
         if body.startswith("tensor<"):
             return PointerType(self.types.read(body))

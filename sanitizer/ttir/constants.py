@@ -8,7 +8,7 @@ import struct
 from typing import Any
 
 from kerncap.sanitizer.ttir.ir import Dense, FloatType, IntType, TensorType, Type
-from kerncap.sanitizer.ttir.text import MAX_LITERAL
+from kerncap.sanitizer.ttir.tokens import MAX_LITERAL
 
 # name: (exponent bits, mantissa bits, bias, how the top of the range is used)
 # "ieee": infinities and NaNs; "fn": finite, NaN is all ones; "fnuz": the only NaN is minus zero;

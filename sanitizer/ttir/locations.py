@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kerncap.sanitizer.ttir.ir import UNKNOWN_LOCATION, Frame, Location
-from kerncap.sanitizer.ttir.text import unquoted
+from kerncap.sanitizer.ttir.tokens import unquoted
 
 _MAX_DEPTH = 40
 # Call stacks of inlined functions are short; aliases that double each other are not of a kernel.

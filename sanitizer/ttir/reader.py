@@ -1,7 +1,7 @@
 """TTIR text to a Module: modules, functions, regions, blocks, and the generic form of operations.
 
-Recursive descent over regions only, as deep as `text.MAX_NESTING`; blocks are loops. What the
-custom assembly of an operation says is read in `custom`, of control flow in `control`.
+Recursive descent over regions only, as deep as `tokens.MAX_NESTING`; blocks are loops. What the
+custom assembly of an operation says is read in `custom_assembly`, of control flow in `control`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from kerncap.sanitizer.ttir import control, custom, function_text
+from kerncap.sanitizer.ttir import control, custom_assembly, function_text
 from kerncap.sanitizer.ttir.attributes import Stream
 from kerncap.sanitizer.ttir.ir import (
     UNKNOWN_LOCATION,
@@ -25,8 +25,8 @@ from kerncap.sanitizer.ttir.ir import (
     Value,
 )
 from kerncap.sanitizer.ttir.locations import ALIAS, Locations
-from kerncap.sanitizer.ttir.normal import normalise
-from kerncap.sanitizer.ttir.text import MAX_CHARACTERS, MAX_RESULTS, TtirError, unquoted
+from kerncap.sanitizer.ttir.normal_form import normalise
+from kerncap.sanitizer.ttir.tokens import MAX_CHARACTERS, MAX_RESULTS, TtirError, unquoted
 
 _UNKNOWN_TYPE = OpaqueType("?")
 
@@ -50,7 +50,7 @@ def read_module(text: str) -> Module:
 
 
 class Reader:
-    """One reading of one text; `control` and `custom` use its public methods."""
+    """One reading of one text; `control` and `custom_assembly` use its public methods."""
 
     def __init__(self, stream: Stream, locations: Locations) -> None:
         self.stream = stream
@@ -304,7 +304,7 @@ class Reader:
             operation.name = unquoted(operation.name)
             types = self._generic(operation)
         elif first.isalpha() or first == "_":
-            types = control.FORMS.get(operation.name, custom.read)(self, operation, len(names))
+            types = control.FORMS.get(operation.name, custom_assembly.read)(self, operation, len(names))
         else:
             stream.fail(f"expected an operation, found {stream.shown(stream.at - 1)}", stream.at - 1)
         operation.location = self.location()

@@ -13,7 +13,7 @@ from kerncap.sanitizer.ttir.ir import (
     TensorType,
     Type,
 )
-from kerncap.sanitizer.ttir.text import MAX_ELEMENTS
+from kerncap.sanitizer.ttir.tokens import MAX_ELEMENTS
 
 _MAX_DEPTH = 8
 _MAX_RANK = 32

@@ -67,7 +67,7 @@ def _program(address: str) -> Program:
     from kerncap.replay import worker_process
     from kerncap.replay.nursery import Nursery
     from kerncap.replay.pool import Pool, _compilers, _Started
-    from kerncap.replay.running import Process
+    from kerncap.replay.running_worker import Process
 
     pool, lock, own = Pool(), threading.Lock(), worker_process.program
     started = _started_by({COMPILERS: address}, None)

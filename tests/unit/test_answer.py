@@ -13,7 +13,7 @@ from kerncap.cli.strict import strict_option
 from kerncap.errors import ReplayError, UsageError
 from kerncap.exit_status import exit_status
 from kerncap.replay.outcome import Outcome
-from kerncap.replay.wording import badly_ended, fail, nothing_written, undecided
+from kerncap.replay.verdict_words import badly_ended, fail, nothing_written, undecided
 from kerncap.result_line import result_line
 
 YES, NO, UNDECIDED = Answer.YES, Answer.NO, Answer.UNDECIDED

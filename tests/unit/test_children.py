@@ -50,7 +50,7 @@ ALLOWED = {
     ("kerncap/format/packing_processes.py", "os.fork"): "it starts no program",
     ("replay/worker/nursery.py", "os.fork"): "it starts no program",
     ("replay/worker/torch_backend/isolation.py", "os.fork"): "it starts no program",
-    ("replay/worker/torch_backend/apart.py", "os.fork"): "it starts no program",
+    ("replay/worker/torch_backend/launch_process.py", "os.fork"): "it starts no program",
     ("replay/worker/torch_backend/compile_ahead.py", "os.fork"): "it starts no program",
     ("replay/worker/torch_backend/launchers/later_stages.py", "os.fork"): "it starts no program",
     ("replay/worker/torch_backend/confine.py", "runpy.run_path"): "our own script by its path, confined",

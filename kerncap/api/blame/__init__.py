@@ -13,8 +13,8 @@ from pathlib import Path
 
 from kerncap.api.blame.blame_result import Blame, Guilty, Run, Stage
 from kerncap.api.blame.bug_report import write_report
-from kerncap.api.blame.chain import Chain
 from kerncap.api.blame.cuda_chain import CudaChain
+from kerncap.api.blame.triton_chain import Chain
 from kerncap.api.candidate_file import refuse_inside
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.errors import BackendUnavailable, UsageError

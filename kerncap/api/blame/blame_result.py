@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kerncap.answer import Answer
-from kerncap.api.blame.outputs import Comparison
+from kerncap.api.blame.stage_outputs import Comparison
 from kerncap.result_line import result_line
 
 Ended = Literal["ran", "failed", "not run"]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from kerncap.api.blame.blame_result import Guilty, Run, Stage
 from kerncap.api.blame.cuda_builds import Build, builds
-from kerncap.api.blame.evaluation import NotEvaluated
+from kerncap.api.blame.evaluated_stages import NotEvaluated
 from kerncap.api.blame.on_device import IMAGE, ON_GPU, OnDevice, assembled
-from kerncap.api.blame.outputs import Outputs
+from kerncap.api.blame.stage_outputs import Outputs
 from kerncap.api.blame.stages import AUTHOR, NVIDIA, DoesNotCompile, Stages
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kerncap import child, scratch
-from kerncap.api.blame.evaluation import NotEvaluated
-from kerncap.api.blame.outputs import Outputs, compared_views
+from kerncap.api.blame.evaluated_stages import NotEvaluated
+from kerncap.api.blame.stage_outputs import Outputs, compared_views
 from kerncap.api.replay import ReplayOptions, load_candidate, opened
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kerncap.api.blame.blame_result import Guilty, Stage
-from kerncap.api.blame.evaluation import NotEvaluated
-from kerncap.api.blame.outputs import Limits, Outputs, compare, compared_views, of_application
+from kerncap.api.blame.evaluated_stages import NotEvaluated
+from kerncap.api.blame.stage_outputs import Limits, Outputs, compare, compared_views, of_application
 from kerncap.api.verify.numerics_stage import rounding_limits
 from kerncap.format import Reproducer
 from kerncap.replay.judge_requests import FLOATS

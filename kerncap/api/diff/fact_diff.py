@@ -14,7 +14,7 @@ from kerncap.format import Reproducer, schema
 from kerncap.format.schema import Manifest
 from kerncap.log import one_line
 from kerncap.replay.memory_names import view_name
-from kerncap.replay.units import units
+from kerncap.replay.write_set_units import units
 from kerncap.report.inspect_text import value_text
 
 # More than a compiler or a copy engine makes use of is chance: where an allocator happened to put it.

@@ -14,7 +14,7 @@ from kerncap.api.diverge.diverge_result import Divergence
 from kerncap.api.diverge.judge import Tolerance
 from kerncap.api.diverge.ranks import matched
 from kerncap.api.diverge.search import Search
-from kerncap.api.diverge.sides import Side
+from kerncap.api.diverge.two_runs import Side
 from kerncap.capture.options import DEFAULT_OUTPUT, Selection
 from kerncap.capture.trace_file import Trace
 from kerncap.errors import UsageError

@@ -11,8 +11,8 @@ from kerncap.api.diff import diff_reproducers, opened
 from kerncap.api.diff.diff_result import ReproducerDiff
 from kerncap.api.diverge.diverge_result import ARGUMENTS, LAUNCH, MEMORY, Named, Place
 from kerncap.api.diverge.launch_differences import Pair
-from kerncap.api.diverge.one_side import shown
-from kerncap.api.diverge.sides import Captured, Side, capture_launch
+from kerncap.api.diverge.recorded_side import shown
+from kerncap.api.diverge.two_runs import Captured, Side, capture_launch
 from kerncap.api.sanitize import sanitize_reproducer
 from kerncap.capture.trace_file import Trace
 from kerncap.errors import KerncapError

@@ -21,7 +21,7 @@ from kerncap.api.diverge.judge import (
 )
 from kerncap.api.diverge.launch_differences import Pair, pairs_of
 from kerncap.api.diverge.noise import Noise
-from kerncap.api.diverge.sides import Side
+from kerncap.api.diverge.two_runs import Side
 from kerncap.capture.options import Selection
 from kerncap.capture.payloads import TracedRecord
 from kerncap.capture.trace_file import Trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from kerncap.api.doctor.doctor_result import Check, SelfTest, Way
-from kerncap.api.doctor.live import ProgramProcess
+from kerncap.api.doctor.watched_program import ProgramProcess
 from kerncap.format.document_types import Count, Document, Names, Part, Path, says
 
 

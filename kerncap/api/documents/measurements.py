@@ -19,8 +19,8 @@ from kerncap.format.document_types import (
     Word,
     says,
 )
-from kerncap.replay.limits.work import Traffic
-from kerncap.replay.statistics import Ratio
+from kerncap.replay.limits.launch_work import Traffic
+from kerncap.replay.paired_times import Ratio
 
 
 class TensorTraffic(Part, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from kerncap.format.document_types import (
     Word,
     says,
 )
-from kerncap.replay.statistics import Ratio
+from kerncap.replay.paired_times import Ratio
 
 
 class Placement(Part, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from kerncap.api.edit.diagnostics import Diagnostic
 from kerncap.format.document_types import Count, Milliseconds, says
 from kerncap.replay.outcome import Compiled
-from kerncap.replay.wording import Verdict, WithVerdict
+from kerncap.replay.verdict_words import Verdict, WithVerdict
 
 _FIRST = re.compile(
     r"first at (?P<buffer>[^\[\]]*?)\[(?P<index>[\d, ]*)\]"

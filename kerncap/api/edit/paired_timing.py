@@ -6,7 +6,7 @@ import time
 
 from kerncap.api.edit.edit_result import Times
 from kerncap.errors import KerncapError
-from kerncap.replay import statistics
+from kerncap.replay import paired_times
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.repeated_runs import dirtied
@@ -58,12 +58,12 @@ def _joined(a: dict[str, list[float]], b: dict[str, list[float]]) -> dict[str, l
 
 def _as_times(found: dict[str, list[float]], which: str, clock: str) -> Times:
     base = found[ORIGINAL]
-    original_ms = statistics.median(base)
+    original_ms = paired_times.median(base)
     if which == ORIGINAL:
         return Times(len(base), clock, original_ms)
     other = found[which]
-    candidate_ms = statistics.median(other)
+    candidate_ms = paired_times.median(other)
     if min(*base, *other) <= 0:  # below the clock's resolution: there is no ratio of it
         return Times(len(base), clock, original_ms, candidate_ms)
-    ratio = statistics.ratio(base, other)
+    ratio = paired_times.ratio(base, other)
     return Times(len(base), clock, original_ms, candidate_ms, ratio.median, ratio.low, ratio.high)

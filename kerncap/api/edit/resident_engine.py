@@ -13,11 +13,11 @@ from kerncap import scratch
 from kerncap.answer import Answer
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.api.edit import plain_source
+from kerncap.api.edit.application_files import patch_of
 from kerncap.api.edit.diagnostics import Diagnostic, Texts, at, diagnose, texts_of
 from kerncap.api.edit.edit_result import EditResult
-from kerncap.api.edit.history import History
-from kerncap.api.edit.originals import patch_of
 from kerncap.api.edit.paired_timing import time_in_turns
+from kerncap.api.edit.passed_saves import History
 from kerncap.api.edit.patch import Patch
 from kerncap.api.edit.save_watcher import saved_ago_s
 from kerncap.api.edit.working_copy import STAGES, WorkingCopy, digest_of, unit_of
@@ -31,7 +31,7 @@ from kerncap.replay.judge_requests import stream_problem
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.verdict import judge as judge_launch
 from kerncap.replay.verdict import judge_again
-from kerncap.replay.wording import Verdict, fail
+from kerncap.replay.verdict_words import Verdict, fail
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.format.schema import View
 from kerncap.log import one_line
-from kerncap.replay.units import extent
+from kerncap.replay.write_set_units import extent
 
 _OWN_NAMES = ("run", "as_captured", "KERNEL", "OPTIONS", "DEVICE", "torch", "os", "triton")
 

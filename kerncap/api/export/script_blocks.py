@@ -15,7 +15,7 @@ from kerncap.format import schema
 from kerncap.format.schema import Manifest, View
 from kerncap.log import one_line
 from kerncap.replay.memory_names import view_name
-from kerncap.replay.units import extent
+from kerncap.replay.write_set_units import extent
 
 
 @dataclass(frozen=True)

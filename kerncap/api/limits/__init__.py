@@ -18,8 +18,8 @@ from kerncap.replay.limits import ceilings, ncu
 from kerncap.replay.limits.binding_floor import LimitReport, Times, bounds
 from kerncap.replay.limits.ceilings import Ceilings
 from kerncap.replay.limits.counters import counted_by_ncu, shares
+from kerncap.replay.limits.launch_work import SECTOR_BYTES, Traffic, Work
 from kerncap.replay.limits.ncu_csv import KernelRow
-from kerncap.replay.limits.work import SECTOR_BYTES, Traffic, Work
 from kerncap.replay.repeated_runs import dirtied, follows_itself
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.protocol import Timings

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.api.limits import operation_counts
-from kerncap.api.limits.executions import SlicedPlan, executions
-from kerncap.api.limits.programs import representatives
-from kerncap.api.limits.touched import Touched
-from kerncap.replay.limits.work import SECTOR_BYTES, Traffic, Work
+from kerncap.api.limits.alike_programs import representatives
+from kerncap.api.limits.block_executions import SlicedPlan, executions
+from kerncap.api.limits.touched_bytes import Touched
+from kerncap.replay.limits.launch_work import SECTOR_BYTES, Traffic, Work
 from kerncap.sanitizer.concrete.dataflow import ATOMICS, LOADS, MEMORY, STORES, Dataflow
 from kerncap.sanitizer.concrete.events import Observer
 from kerncap.sanitizer.concrete.machine import Limits

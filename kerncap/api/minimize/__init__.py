@@ -15,7 +15,7 @@ from kerncap import child, scratch
 from kerncap.api.accessed_bytes import accessed_bytes
 from kerncap.api.minimize.delta_debug import Masks, Search
 from kerncap.api.minimize.poison_probe import Probe, pointer_words
-from kerncap.api.minimize.rewrite import rewrite
+from kerncap.api.minimize.rewritten_reproducer import rewrite
 from kerncap.api.output_place import beside
 from kerncap.api.replay import ReplayOptions, opened, replay, without_values, write_set
 from kerncap.errors import KerncapError, ReplayError, UsageError

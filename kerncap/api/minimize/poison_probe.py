@@ -8,8 +8,8 @@ from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.plain_run import PlainRun
 from kerncap.replay.pointer_words import PointerWords
 from kerncap.replay.poisoned_launch import SEED_A, SEED_B
-from kerncap.replay.units import Unit
 from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.replay.write_set_units import Unit
 
 
 class Probe:

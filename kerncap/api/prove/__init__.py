@@ -171,12 +171,12 @@ def _proved(
     options: ProveOptions,
     common: Reproducer | None,
 ) -> ProveResult:
-    from kerncap.sanitizer.equality import launch_sequence, proof, runs, same_memory
+    from kerncap.sanitizer.equality import kernel_runs, launch_sequence, proof, same_memory
 
     matched, notes = [], []
-    one = runs.kernel_of(first)
+    one = kernel_runs.kernel_of(first)
     if common is not None:
-        other = runs.kernel_of(*second)
+        other = kernel_runs.kernel_of(*second)
     else:
         together = launch_sequence.in_sequence(second, labels[1])
         found = same_memory.match([first], together, options.same, labels, left=options.left)

@@ -45,7 +45,7 @@ def prove_stages(reproducer: Reproducer, *, trusted: bool = False, python: str |
 
 
 def of_stages(reproducer: Reproducer, target: str, compiled: CompiledStages) -> Stages:
-    from kerncap.sanitizer.equality import proof, runs
+    from kerncap.sanitizer.equality import kernel_runs, proof
     from kerncap.sanitizer.sources.reproducer import launch_from_reproducer
 
     for stage in ("source", "ttir", "ttgir"):
@@ -60,13 +60,13 @@ def of_stages(reproducer: Reproducer, target: str, compiled: CompiledStages) -> 
     texts = [*(one.text for one in passes), compiled.texts["ttgir"]]
     last = _last_read(texts)
     first, second = launch(compiled.texts["source"]), launch(texts[last])
-    right = runs.kernel_of(first)
-    found = proof.prove(right, runs.kernel_of(second))
+    right = kernel_runs.kernel_of(first)
+    found = proof.prove(right, kernel_runs.kernel_of(second))
 
     def is_wrong(text: str) -> bool | None:
         if text == texts[last]:
             return found.equal is False
-        equal = proof.prove(right, runs.kernel_of(launch(text))).equal
+        equal = proof.prove(right, kernel_runs.kernel_of(launch(text))).equal
         return None if equal is None else not equal
 
     guilty = change_between(passes[:last], texts[last], is_wrong) if found.equal is False else None

@@ -14,11 +14,11 @@ from kerncap.format.schema import IntValue
 from kerncap.regular_file import read_regular_text
 from kerncap.replay import worker_process
 from kerncap.replay.worker_process import Program
-from kerncap.sanitizer.all_sizes.captured import captured_grid, check_contents, described, numbers_of
+from kerncap.sanitizer.all_sizes.captured_sizes import captured_grid, check_contents, described, numbers_of
 from kerncap.sanitizer.all_sizes.launches import all_sizes
 from kerncap.sanitizer.all_sizes.sizes_engine import CHECKS, sanitize_all_sizes
 from kerncap.sanitizer.all_sizes.specialised import Compiled, Kind, classes_of, without_promises
-from kerncap.sanitizer.all_sizes.statement import Statement, parse, split
+from kerncap.sanitizer.all_sizes.stated_sizes import Statement, parse, split
 from kerncap.sanitizer.findings import CHECKS as EVERY_CHECK
 from kerncap.sanitizer.findings import NOT_SANITISED, LaunchReport
 from kerncap.sanitizer.launch import PointerArgument, ScalarArgument, TensorArgument
@@ -36,7 +36,7 @@ from kerncap.sanitizer.ttir.ir import IntType, PointerType
 def sanitize_ttir_for_all(
     path: Path, stated: Sequence[str], grid: str, arguments: Mapping[str, str], options: Options | None = None
 ) -> list[LaunchReport]:
-    """The kernel of a ``.ttir`` file for all sizes that ``stated`` names (`all_sizes.statement`).
+    """The kernel of a ``.ttir`` file for all sizes that ``stated`` names (`all_sizes.stated_sizes`).
 
     ``grid`` and the shapes in ``arguments`` are arithmetic over the sizes: ``cdiv(n, 1024)``, ``f32[n]``.
     Checks out-of-bounds accesses, overflow and races. Raises UsageError for what is not stated as it must be.

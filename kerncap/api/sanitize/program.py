@@ -17,7 +17,7 @@ from kerncap.capture.target import Target, TargetResult, block_signals_in_this_t
 from kerncap.errors import BackendUnavailable
 from kerncap.replay.choose_engine import probe
 from kerncap.sanitizer.findings import HostRead, LaunchReport, Program
-from kerncap.sanitizer.live.judge import Engine, Judge
+from kerncap.sanitizer.live.judged_once import Engine, Judge
 from kerncap.sanitizer.live.target_socket import LiveServer
 from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.sources.hook_messages import Session

@@ -6,7 +6,7 @@ from typing import Any
 
 from kerncap.errors import UsageError
 from kerncap.sanitizer.findings import LaunchReport
-from kerncap.sanitizer.live.judge import Judge
+from kerncap.sanitizer.live.judged_once import Judge
 from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.sources.triton_call import launches_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 from kerncap.sanitizer.findings import NOT_SANITISED, LaunchReport
-from kerncap.sanitizer.live import here
-from kerncap.sanitizer.live.judge import Engine, Judge
+from kerncap.sanitizer.live import this_process
+from kerncap.sanitizer.live.judged_once import Engine, Judge
 from kerncap.sanitizer.options import Options
 
 __all__ = ["NOT_SANITISED", "SanitizedHere"]
@@ -27,7 +27,7 @@ class SanitizedHere:
         self._lock = threading.Lock()
         self._taken: list[LaunchReport] = []
         self.launches = 0
-        here.watch(
+        this_process.watch(
             Judge(options, engine),
             self._add,
             target=target,

@@ -31,7 +31,7 @@ from kerncap.replay.tuning.space import LaunchSpace, Space, Wishes, build
 from kerncap.replay.tuning.space_file import SpaceFile, read
 from kerncap.replay.tuning.trial import Trial
 from kerncap.replay.tuning.trial_launch import BenchOptions
-from kerncap.replay.wording import Tolerance
+from kerncap.replay.verdict_words import Tolerance
 from kerncap.time_limits import LAUNCH_S
 
 _TRIALS = 100

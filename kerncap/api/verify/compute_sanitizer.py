@@ -18,7 +18,7 @@ from kerncap.errors import KerncapError
 from kerncap.log import one_line
 from kerncap.replay import candidates
 from kerncap.replay.engine import CANDIDATE
-from kerncap.replay.limits import once
+from kerncap.replay.limits import isolated_launch
 from kerncap.replay.staging import Job, stage
 from kerncap.replay.worker.protocol import Image
 
@@ -91,9 +91,9 @@ def _run(case: Case, program: str, candidate: Loadable | None, tool: str) -> lis
     job = stage(case.reproducer, choice.launcher, choice.memory, choice.device)
     try:
         log = job.folder / "report"
-        file, compiled = (once.own_file(job, choice), None) if candidate is None else candidate
-        worker = once.command(job, choice, file, limit_s, compiled)
-        said = once.output(
+        file, compiled = (isolated_launch.own_file(job, choice), None) if candidate is None else candidate
+        worker = isolated_launch.command(job, choice, file, limit_s, compiled)
+        said = isolated_launch.output(
             "compute-sanitizer", [*command_line(program, tool, log, job), *worker], job.folder,
             _START_S + limit_s,
         )  # fmt: skip
@@ -101,8 +101,8 @@ def _run(case: Case, program: str, candidate: Loadable | None, tool: str) -> lis
         errors = parse(report)
         if errors:
             return errors
-        answered = once.problem(job, tool)
-        if answered or not once.ended(job):
+        answered = isolated_launch.problem(job, tool)
+        if answered or not isolated_launch.ended(job):
             last = (said.strip().splitlines() or ["it printed nothing"])[-1]
             raise KerncapError(answered or f"the launch was not run: {last}")
         if not _ENDED.search(report):

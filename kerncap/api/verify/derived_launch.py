@@ -18,7 +18,7 @@ import numpy as np
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer, ReproducerWriter, schema
 from kerncap.replay import trust
-from kerncap.replay.units import extent
+from kerncap.replay.write_set_units import extent
 
 GUARD_BYTES = 4096
 _ALIGNMENT = 256  # of addresses: what a kernel was specialised on stays true

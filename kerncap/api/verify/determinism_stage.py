@@ -9,7 +9,7 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import FLOATS
 from kerncap.replay.memory_names import view_name
-from kerncap.replay.noise import Noise
+from kerncap.replay.noise_floor import Noise
 from kerncap.replay.poisoned_launch import SEED_A, poison
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.worker.common import bitmap

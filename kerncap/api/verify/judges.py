@@ -10,13 +10,12 @@ from kerncap.format import Reproducer
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.memory_names import place_name, view_name
-from kerncap.replay.noise import of_replays
+from kerncap.replay.noise_floor import of_replays
 from kerncap.replay.poisoned_launch import SEED_A
 from kerncap.replay.stray_writes import gap_reasons, outside_reasons, settle
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import units
 from kerncap.replay.verdict import run_poisoned
-from kerncap.replay.wording import (
+from kerncap.replay.verdict_words import (
     Tolerance,
     Verdict,
     badly_ended,
@@ -27,6 +26,7 @@ from kerncap.replay.wording import (
 )
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.protocol import REFERENCE
+from kerncap.replay.write_set_units import units
 
 AGREEING_REPLAYS = 3
 

@@ -20,10 +20,10 @@ from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measure_write_set import measure
 from kerncap.replay.memory_names import place_name
 from kerncap.replay.stray_writes import stray_notes
-from kerncap.replay.units import outside_views
 from kerncap.replay.verdict import judge, judge_again
-from kerncap.replay.wording import Verdict
+from kerncap.replay.verdict_words import Verdict
 from kerncap.replay.worker.common import bitmap
+from kerncap.replay.write_set_units import outside_views
 
 
 def stage(case: Case) -> StageResult:

@@ -21,9 +21,9 @@ from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import FLOATS, errors, errors_against, values
 from kerncap.replay.memory_names import view_name
 from kerncap.replay.outcome import Outcome
-from kerncap.replay.units import extent
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.protocol import REFERENCE, ErrorStatistics, Limits
+from kerncap.replay.write_set_units import extent
 
 # Half the distance of neighbours at 1. Source: IEEE 754-2019 table 3.5; bfloat16 has 8 bits, TF32 11.
 _UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}

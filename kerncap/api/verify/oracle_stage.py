@@ -20,7 +20,7 @@ from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.measure_write_set import measure
 from kerncap.replay.stray_writes import stray_notes
 from kerncap.replay.verdict import judge
-from kerncap.replay.wording import Verdict
+from kerncap.replay.verdict_words import Verdict
 
 
 def stage(case: Case) -> StageResult:

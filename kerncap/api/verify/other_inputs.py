@@ -14,7 +14,7 @@ from kerncap.replay import boundary_values, equal_places, extreme_values, other_
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.judge_requests import stream_problem
-from kerncap.replay.wording import Verdict, fail, undecided
+from kerncap.replay.verdict_words import Verdict, fail, undecided
 
 _IN_STREAM = "all of its work is in the stream that it is launched in"
 

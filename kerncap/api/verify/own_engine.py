@@ -13,7 +13,7 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.measure_write_set import measure
 from kerncap.replay.verdict import judge
-from kerncap.replay.wording import Verdict, badly_ended
+from kerncap.replay.verdict_words import Verdict, badly_ended
 
 
 @contextmanager

@@ -23,8 +23,8 @@ def stage(case: Case) -> StageResult:
     wanted = {"triton": MODULES, "cuda": SUFFIXES}.get(language, frozenset())
     if candidate.suffix not in wanted:
         return found.undecided("it takes a source of Triton, or of CUDA C++")
+    from kerncap.sanitizer.equality.kernel_runs import kernel_of
     from kerncap.sanitizer.equality.proof import prove
-    from kerncap.sanitizer.equality.runs import kernel_of
 
     python = case.engine.choice.python
     try:

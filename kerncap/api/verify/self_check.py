@@ -21,7 +21,7 @@ from kerncap.replay.outcome import NotHeld
 from kerncap.replay.plain_run import OutOfTime
 from kerncap.replay.pool import Pool
 from kerncap.replay.verdict import judge
-from kerncap.replay.wording import badly_ended
+from kerncap.replay.verdict_words import badly_ended
 
 Judged = tuple[CheckResult, str, Measured | None]  # the result, its reason, the write set that is kept
 

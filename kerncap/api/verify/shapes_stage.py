@@ -24,8 +24,8 @@ from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.judge_requests import readable_views
 from kerncap.replay.memory_names import view_name
 from kerncap.replay.other_contents import BEFORE, Differential
+from kerncap.replay.other_scalars import decoded, described, other_integers, smaller_floats
 from kerncap.replay.outcome import Config
-from kerncap.replay.scalars import decoded, described, other_integers, smaller_floats
 from kerncap.replay.wider_values import nonfinite_of_capture
 
 _SEEDS = (2, 4)

@@ -35,7 +35,7 @@ from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.outcome import NotHeld
 from kerncap.replay.poisoned_launch import SEED_A, launch_poisoned
 from kerncap.replay.pool import Pool
-from kerncap.replay.wording import Verdict, badly_ended, fail, undecided
+from kerncap.replay.verdict_words import Verdict, badly_ended, fail, undecided
 
 _BY_DEFAULT = VerifyOptions()
 

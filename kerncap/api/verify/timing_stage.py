@@ -10,7 +10,7 @@ from __future__ import annotations
 from kerncap.answer import Answer
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.errors import KerncapError
-from kerncap.replay import statistics
+from kerncap.replay import paired_times
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.limits.impossible_times import of_launch
 from kerncap.replay.repeated_runs import dirtied, run_timed
@@ -37,13 +37,13 @@ def stage(case: Case) -> StageResult:
                 continue
             engine.restore()
             times = engine.interleaved((ORIGINAL, CANDIDATE), rounds, dirty, dirtied(measured), cold)
-            ratio = statistics.ratio(times[ORIGINAL], times[CANDIDATE])
-            if floor is not None and (doubt := floor.problem(statistics.median(times[CANDIDATE]))):
+            ratio = paired_times.ratio(times[ORIGINAL], times[CANDIDATE])
+            if floor is not None and (doubt := floor.problem(paired_times.median(times[CANDIDATE]))):
                 doubts.append(doubt)
             cache = "with other data in the cache" if cold else "with the restored data in the cache"
             found.shown.append(
-                f"{statistics.median(times[CANDIDATE]):.3g} ms, {ratio.median:.3g} of the captured kernel's "
-                f"time ({ratio.low:.3g} to {ratio.high:.3g}), {cache if engine.choice.on_device else 'here'}"
+                f"{paired_times.median(times[CANDIDATE]):.3g} ms, {ratio.median:.3g} of the captured kernel's"
+                f" time ({ratio.low:.3g} to {ratio.high:.3g}), {cache if engine.choice.on_device else 'here'}"
             )
         run_timed(engine, measured, CANDIDATE, rounds)
         verdict = judge_timed(engine, measured, CANDIDATE, case.options.tolerance)

@@ -22,7 +22,7 @@ from kerncap.replay.outcome import NotHeld
 from kerncap.replay.plain_run import EndedBadly
 from kerncap.replay.together import Together
 from kerncap.replay.verdict import judge, judge_again
-from kerncap.replay.wording import Verdict, badly_ended, undecided
+from kerncap.replay.verdict_words import Verdict, badly_ended, undecided
 
 
 def verify_together(paths: Sequence[Path], options: VerifyOptions) -> VerifyResult:

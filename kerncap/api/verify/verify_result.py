@@ -16,7 +16,7 @@ from kerncap.format.document_types import says
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.outcome import Outcome
-from kerncap.replay.wording import Verdict, badly_ended
+from kerncap.replay.verdict_words import Verdict, badly_ended
 
 if TYPE_CHECKING:
     from kerncap.sanitizer.launch import Launch

@@ -14,7 +14,7 @@ import msgspec
 
 from kerncap.api.verify.derived_launch import NotDerivable, derive
 from kerncap.format import Reproducer, schema
-from kerncap.replay.units import extent
+from kerncap.replay.write_set_units import extent
 
 _NARROW = frozenset({"float16", "bfloat16", "float32"})
 WIDE = dict.fromkeys(_NARROW, ("float64", 8))

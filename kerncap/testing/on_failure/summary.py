@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kerncap.log import from_here
 from kerncap.printable import printable
-from kerncap.testing.on_failure.again import Left
+from kerncap.testing.on_failure.rerun import Left
 
 
 def text(left: Left) -> str:

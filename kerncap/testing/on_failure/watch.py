@@ -13,8 +13,8 @@ from kerncap import log, scratch, whole_files
 from kerncap.capture.target import Target, TargetResult
 from kerncap.errors import KerncapError
 from kerncap.printable import printable
-from kerncap.testing.on_failure.again import Left, Pytest
 from kerncap.testing.on_failure.notes import FOLDER, FailedTest, Notes
+from kerncap.testing.on_failure.rerun import Left, Pytest
 from kerncap.testing.on_failure.summary import markdown, text
 
 MOST_TESTS = 10  # that run again; more failures than these have few causes

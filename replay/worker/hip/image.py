@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..common.failures import Refused
-from ..native.pointers import Move
+from ..native.moved_pointers import Move
 from ..protocol import HipImage
 from . import hsa
 from .device import Device

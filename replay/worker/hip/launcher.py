@@ -14,7 +14,7 @@ from ..native.variables import Variables
 from ..protocol import Compiled, three
 from . import host_services, hsa
 from .device import Device
-from .hidden import Dispatched, fill
+from .hidden_arguments import Dispatched, fill
 from .image import Image
 
 _LEAST_KERNARG_BYTES = 64

@@ -17,7 +17,7 @@ from ..common.failures import Refused
 from ..common.placed_regions import PlacedRegions
 from ..job import JobRegion
 from . import hsa
-from .hold import Hold, unmap
+from .held_addresses import Hold, unmap
 
 _NEEDED = ("hsa_amd_vmem_address_reserve", "hsa_amd_vmem_handle_create", "hsa_amd_vmem_map")
 

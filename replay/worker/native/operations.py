@@ -17,7 +17,7 @@ from ..common.bitmap import Bits
 from ..common.failures import Fault, KernelError, Refused
 from ..common.placed_regions import is_own_global
 from ..common.state_operations import StateOperations, lacking
-from ..cuda.limits import set_limits
+from ..cuda.context_limits import set_limits
 from ..cuda.textures import Textures
 from ..job import Job, JobLaunch, JobView, of_launch
 from ..protocol import (
@@ -46,8 +46,8 @@ from . import compare_arrays, reference, triton_kernels
 from .bulk import Bulk
 from .cuda_launcher import with_scalars
 from .dtypes import BITS, Number, as_parts, number
-from .infer import infer, set_bits
-from .pointers import Move, Moves, find
+from .infer_type import infer, set_bits
+from .moved_pointers import Move, Moves, find
 from .states import States
 from .value_ops import Judging
 from .variables import Site, Variables

@@ -21,7 +21,7 @@ from ..common.private_map import private_state
 from ..cuda.device import Device
 from ..job import Job, JobRegion
 from .bulk import Bulk, pieces
-from .pointers import Moves
+from .moved_pointers import Moves
 
 _PHASE = 256  # a copy of a region has its alignment: eight bytes at once can be compared
 _MOST_GAP_COPIES = 256 * 1024 * 1024

@@ -18,7 +18,7 @@ from ..cuda.device import Device
 from ..cuda.image import Image
 from ..cuda.textures import Textures
 from ..job import JobFunction, PlacedRegion
-from .pointers import Move, new_address
+from .moved_pointers import Move, new_address
 
 _WORD = 8
 _MOST_SITES = 65_536

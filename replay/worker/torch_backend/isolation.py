@@ -25,7 +25,7 @@ from .. import typed_json
 from ..common import printed
 from ..common.failures import Refused
 from ..protocol import Ended
-from . import confine, guard
+from . import confine, replaced_functions
 
 LEAST_LOAD_S = 10.0  # a module may take this long to load, however short a launch must be
 MODULE_PREFIX = "_kerncap_source_"  # of the names of source modules
@@ -94,14 +94,14 @@ def _child(load: Callable[[], Callable[[], None]], write_fd: int, rights: Rights
                 with contextlib.suppress(OSError):
                     os.close(fd)
         faulthandler.enable(file=sys.stderr)
-        clocks = guard.clocks()
+        clocks = replaced_functions.clocks()
         if rights is not None:
             confine.confine(rights.readable, memory_bytes=rights.memory_bytes)
         ended, launch = _loaded(load)
-        if launch is not None and not (problem := guard.replaced_clocks(clocks)):
+        if launch is not None and not (problem := replaced_functions.replaced_clocks(clocks)):
             os.write(write_fd, b"\n")
             ended = run_here(launch)
-            problem = guard.replaced_clocks(clocks)
+            problem = replaced_functions.replaced_clocks(clocks)
         if launch is not None and problem:
             ended = Ended("refused", problem)
         if rights is not None and _DENIED.search(ended.message):

@@ -36,7 +36,7 @@ from ..protocol import (
 )
 from ..triton_launch.config import configured, varied, with_signature
 from ..triton_launch.parameters import metadata
-from . import compare_views, confine, guard, warm_triton
+from . import compare_views, confine, replaced_functions, warm_triton
 from .isolation import Rights, run_here
 from .launchers.source_and_arguments import load
 from .perturb import perturb
@@ -73,7 +73,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
 
     def _forked(self) -> Any:
         """The process that launches, from this one as long as it knows no more than the launch's memory."""
-        from .apart import Apart
+        from .launch_process import Apart
 
         return Apart(self.job, self.memory)
 
@@ -132,12 +132,12 @@ class TorchBackend(StateOperations[States], Judging, Timed):
         watched = (
             path.endswith(".py") and self.memory.kind == "cuda" and self.folder not in Path(path).parents
         )
-        before = guard.functions() if watched else {}
+        before = replaced_functions.functions() if watched else {}
         if isinstance(image, Cubin):
             launcher = self._of_image(Path(path), job, values, image)
         else:
             launcher = self._launcher(Path(path), job, values, self.folder / stages)
-        if before and (replaced := guard.replaced(before)):
+        if before and (replaced := replaced_functions.replaced(before)):
             raise Fault(f"{Path(path).name} replaces {', '.join(replaced[:3])} in the process that judges it")
         self.unload(which)
         compiled = launcher.compiled(self.folder / stages)

@@ -14,7 +14,7 @@ import numpy as np
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.events.elements import Witness, by_argument, first_witness
 from kerncap.sanitizer.checks.events.shadow import ShadowMemory
-from kerncap.sanitizer.checks.origin import fresh_text, reads_memory, steered_text, undefined_text
+from kerncap.sanitizer.checks.value_origin import fresh_text, reads_memory, steered_text, undefined_text
 from kerncap.sanitizer.concrete.events import AccessEvent, Bools
 from kerncap.sanitizer.diagnose.place import base_address
 from kerncap.sanitizer.findings import NOT_KNOWN

@@ -1,10 +1,10 @@
 """Races: two different programs touch one byte, at least one of them writes, and nothing orders them.
 
 Every pair of accesses with a write in it is one question with two copies of all variables. It is answered by
-the first of these that can: memory that is not shared; disjoint tiles by mixed radix (`relation`),
+the first of these that can: memory that is not shared; disjoint tiles by mixed radix (`disjoint_tiles`),
 independent of grid and trip counts; order made by atomics (`ordering`); tile coordinates looked up
 over the grid (`grid_lookup`); every point, if they are few, or a sample of them in search of a
-conflict (`points`); the solver.
+conflict (`shared_bytes`); the solver.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.conflict_findings import race_findings
+from kerncap.sanitizer.checks.races.expression_bounds import Ranges
 from kerncap.sanitizer.checks.races.ordering.synchronisation import Synchronisation
 from kerncap.sanitizer.checks.races.pairs import Race, Safe, Undecided, decide
-from kerncap.sanitizer.checks.races.ranges import Ranges
 from kerncap.sanitizer.checks.races.sides import Side, sides_of
 from kerncap.sanitizer.findings import Finding, Proved, Settled, Unproven, Verdict, Violated
 from kerncap.sanitizer.ttir.ir import Location, Operation

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.races.relation import Relation
+from kerncap.sanitizer.checks.races.disjoint_tiles import Relation
 from kerncap.sanitizer.checks.races.sides import Side, sides_of
 from kerncap.sanitizer.symbolic.expr import Expr, var
 from kerncap.sanitizer.ttir.ir import Block, Function, Operation, Region, Value, walk

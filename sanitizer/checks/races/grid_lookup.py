@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.sanitizer.checks.races.equation import Equation
-from kerncap.sanitizer.checks.races.relation import Relation
+from kerncap.sanitizer.checks.races.digit_equations import Equation
+from kerncap.sanitizer.checks.races.disjoint_tiles import Relation
 from kerncap.sanitizer.symbolic.evaluate import ReadSource
 from kerncap.sanitizer.symbolic.expr import Expr, Unevaluable, Variable, conjuncts, evaluate, land
 from kerncap.sanitizer.symbolic.sums import from_terms

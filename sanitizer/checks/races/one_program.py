@@ -16,9 +16,9 @@ import numpy as np
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.events.elements import addresses_of, in_own_storage
-from kerncap.sanitizer.checks.races.lanes import joined, search
-from kerncap.sanitizer.checks.races.ranges import Ranges
-from kerncap.sanitizer.checks.races.relation import Relation
+from kerncap.sanitizer.checks.races.disjoint_tiles import Relation
+from kerncap.sanitizer.checks.races.expression_bounds import Ranges
+from kerncap.sanitizer.checks.races.lanes_of_one_store import joined, search
 from kerncap.sanitizer.checks.races.sides import Side, program_axes, sides_of
 from kerncap.sanitizer.concrete.dataflow import around
 from kerncap.sanitizer.concrete.events import AccessEvent, Bools, Ints, StopEvaluation

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kerncap.sanitizer.analysis import Analysis
+from kerncap.sanitizer.checks.races.disjoint_tiles import Relation
 from kerncap.sanitizer.checks.races.equal_values import same_value
+from kerncap.sanitizer.checks.races.expression_bounds import Ranges
 from kerncap.sanitizer.checks.races.grid_lookup import no_two_programs
 from kerncap.sanitizer.checks.races.ordering.pair_order import PairOrder
 from kerncap.sanitizer.checks.races.ordering.synchronisation import Synchronisation
-from kerncap.sanitizer.checks.races.points import (
+from kerncap.sanitizer.checks.races.shared_bytes import (
     Points,
     count_of,
     full_domain,
@@ -19,9 +21,7 @@ from kerncap.sanitizer.checks.races.points import (
     ranges_of,
     sampled_domain,
 )
-from kerncap.sanitizer.checks.races.points import Undecided as PointsUndecided
-from kerncap.sanitizer.checks.races.ranges import Ranges
-from kerncap.sanitizer.checks.races.relation import Relation
+from kerncap.sanitizer.checks.races.shared_bytes import Undecided as PointsUndecided
 from kerncap.sanitizer.checks.races.sides import Side, apart, in_own_storage, program_axes
 from kerncap.sanitizer.symbolic.expr import Expr, Unevaluable, Variable, land, ne
 from kerncap.sanitizer.symbolic.solve import Sat, Unsat

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.races.ranges import Ranges
+from kerncap.sanitizer.checks.races.expression_bounds import Ranges
 from kerncap.sanitizer.diagnose.place import base_address, tensor_behind
 from kerncap.sanitizer.launch import Argument, Launch
 from kerncap.sanitizer.symbolic.expr import FALSE, Expr, Variable, land, lor, ne, substitute, var

@@ -14,7 +14,7 @@ import numpy as np
 from kerncap.sanitizer.equality.numbers import Array, NotModelled
 from kerncap.sanitizer.equality.ptx.accesses import address_of
 from kerncap.sanitizer.equality.ptx.code import Instruction, Integer
-from kerncap.sanitizer.equality.ptx.copies import Copy
+from kerncap.sanitizer.equality.ptx.copies_in_flight import Copy
 from kerncap.sanitizer.equality.ptx.machine import Machine
 from kerncap.sanitizer.equality.ptx.values import SHARED, Value, of_active
 

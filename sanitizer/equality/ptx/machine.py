@@ -14,15 +14,15 @@ import numpy as np
 from kerncap.sanitizer.equality.degrees import Degree
 from kerncap.sanitizer.equality.numbers import Array, Bools, Ints, NotModelled
 from kerncap.sanitizer.equality.ptx.code import Instruction, Integer, Module, Operand, Register, Symbol
-from kerncap.sanitizer.equality.ptx.copies import Copies
+from kerncap.sanitizer.equality.ptx.copies_in_flight import Copies
 from kerncap.sanitizer.equality.ptx.floats import Floats
 from kerncap.sanitizer.equality.ptx.launch import PtxLaunch
 from kerncap.sanitizer.equality.ptx.memory import BlockMemory, GlobalMemory
 from kerncap.sanitizer.equality.ptx.races import Order
 from kerncap.sanitizer.equality.ptx.reader import OF_WHOLE_WARPS, is_meeting
 from kerncap.sanitizer.equality.ptx.registers import Registers
+from kerncap.sanitizer.equality.ptx.run_limits import Work
 from kerncap.sanitizer.equality.ptx.values import HoldsFloats, as_predicate
-from kerncap.sanitizer.equality.ptx.work import Work
 
 _DIMENSIONS = {"x": 0, "y": 1, "z": 2}
 

@@ -19,9 +19,9 @@ from kerncap.sanitizer.equality.ptx.machine import Machine
 from kerncap.sanitizer.equality.ptx.memory import BlockMemory, GlobalMemory
 from kerncap.sanitizer.equality.ptx.races import Order
 from kerncap.sanitizer.equality.ptx.reader import size_of
+from kerncap.sanitizer.equality.ptx.run_limits import Work
 from kerncap.sanitizer.equality.ptx.shared import MOST_BYTES
 from kerncap.sanitizer.equality.ptx.values import FLOATS, HoldsFloats
-from kerncap.sanitizer.equality.ptx.work import Work
 from kerncap.sanitizer.launch import ScalarArgument
 
 _THREADS = 1 << 14  # that run together

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, Callable, Dict, List, Optional
 
-from . import cuda, generations, mirror, native
+from . import generations, native_shims, torch_allocator, torch_device
 from .call import Call
 from .chosen_launch import Refused, Watch
 from .compiled_kernel import Awaiting
@@ -38,7 +38,7 @@ class Annotation(Watch):
         fn: Any,
         ordinal: int,
         config: Optional[str],
-        shim: native.Shim,
+        shim: native_shims.Shim,
     ):
         super().__init__(session, counters, call, fn, ordinal, config)
         self.compiled_name: Optional[str] = None  # of the kernel in its image, once it is known
@@ -57,7 +57,7 @@ class Annotation(Watch):
         self.size = views.size
         if self.session.selection.exceeds_limit(self.size):
             raise Refused(word.filter.limit)
-        self._in_graph = cuda.is_capturing()
+        self._in_graph = torch_device.is_capturing()
         if self._in_graph and not self._shim.takes_graphs:
             raise Unsupported(_FOR_GRAPH.format(self._shim.name))
         launch = {**self._describe(arguments, self._grid()), key.views: views.records}
@@ -82,7 +82,7 @@ class Annotation(Watch):
         choose: Callable[[str, int, str], None] = (
             self._shim.choose_in_graph if self._in_graph else self._shim.choose
         )
-        mirror.offer(self._shim)
+        torch_allocator.offer(self._shim)
         choose(name, self.token, annotation)
         by_values = self.session.options.when == word.when.nonfinite
         types = self._parameter_types() if by_values else None
@@ -111,12 +111,12 @@ class Annotation(Watch):
 
     def _settle_with_shim(self, kernel: Any, not_launched: str) -> None:
         status = self._shim.outcome(self.token)
-        if status == native.KEPT:
+        if status == native_shims.KEPT:
             self._keep(kernel)
-        elif status == native.NOT_LAUNCHED:
+        elif status == native_shims.NOT_LAUNCHED:
             self.fail(not_launched)
         else:  # the reason of a failure stands in the shim's own record
-            self._settle("dropped" if status == native.DROPPED else "failed")
+            self._settle("dropped" if status == native_shims.DROPPED else "failed")
 
     def _keep(self, kernel: Any) -> None:
         self.session.write(

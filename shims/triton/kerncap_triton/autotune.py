@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Dict, Optional
 
-from . import values
+from . import encoded_values
 from .call import Call, callable_source, evaluate_grid
 from .contract import key
 from .session import Session
@@ -84,9 +84,11 @@ def _describe(tuner: Any, call: Call) -> Dict[str, Any]:
 
 def _config(config: Any, call: Call) -> Dict[str, Any]:
     described: Dict[str, Any] = {
-        key.kwargs: {str(name): values.encode(value, str(name)) for name, value in config.kwargs.items()},
+        key.kwargs: {
+            str(name): encoded_values.encode(value, str(name)) for name, value in config.kwargs.items()
+        },
         key.options: {
-            name: values.encode(getattr(config, name))
+            name: encoded_values.encode(getattr(config, name))
             for name in _CONFIG_OPTIONS
             if getattr(config, name, None) is not None
         },
@@ -116,4 +118,4 @@ def _chosen(tuner: Any, configs: Any, call: Call) -> Optional[int]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return values.encode(one) == values.encode(other)
+    return encoded_values.encode(one) == encoded_values.encode(other)

@@ -9,7 +9,7 @@ import sys
 import types
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from . import cuda, values
+from . import encoded_values, torch_device
 from .contract import key, word
 from .kernels import Kernel
 
@@ -50,8 +50,10 @@ class Call:
 
     def config_key(self) -> str:
         """Constexprs and options as text: what tells one configuration of a kernel from another."""
-        constants = {n: values.encode(v, n) for n, v in self.arguments.items() if self.is_constexpr(n)}
-        options = {n: values.encode(v, n) for n, v in self.options.items()}
+        constants = {
+            n: encoded_values.encode(v, n) for n, v in self.arguments.items() if self.is_constexpr(n)
+        }
+        options = {n: encoded_values.encode(v, n) for n, v in self.options.items()}
         return json.dumps([constants, options], sort_keys=True)
 
     def configuration(self, known: Dict[Any, Tuple[str, str]]) -> Tuple[str, str]:
@@ -76,7 +78,7 @@ class Call:
         if self.kernel.mode == word.mode.interpreter:
             return word.device_kind.cpu, 0
         try:
-            return word.device_kind.cuda, int(cuda.torch_module().cuda.current_device())
+            return word.device_kind.cuda, int(torch_device.torch_module().cuda.current_device())
         except (AssertionError, KeyError, RuntimeError):
             # A torch without devices, or none: the target brought memory of its own.
             driver = sys.modules["triton.runtime.driver"].driver.active
@@ -84,8 +86,8 @@ class Call:
 
     def stream_number(self) -> int:
         """The launch's stream, or torch's current one, or else 0."""
-        if self.stream is None and cuda.is_live():
-            return int(cuda.torch_module().cuda.current_stream().cuda_stream)
+        if self.stream is None and torch_device.is_live():
+            return int(torch_device.torch_module().cuda.current_stream().cuda_stream)
         return self.stream or 0
 
 
@@ -95,11 +97,11 @@ def _bare(value: Any) -> Any:
 
 def _shown(value: Any) -> str:
     if type(value) is str:
-        return repr(values.clean(value))  # told from a function's name, and where it ends
+        return repr(encoded_values.clean(value))  # told from a function's name, and where it ends
     if isinstance(value, (bool, int, float, str, type(None))):
         return str(value)
     name = getattr(value, "__name__", None) or getattr(value, "name", None)
-    return name if isinstance(name, str) else values.clean(repr(value))[:100]
+    return name if isinstance(name, str) else encoded_values.clean(repr(value))[:100]
 
 
 def evaluate_grid(
@@ -132,12 +134,16 @@ def callable_source(function: Any) -> Optional[Dict[str, Any]]:
     for name, value in _free_names(function):
         if isinstance(value, types.ModuleType):
             continue
-        encoded = values.encode(value, name)
+        encoded = encoded_values.encode(value, name)
         if encoded["kind"] == "opaque":
             unresolved.append(name)
         else:
             bindings[name] = encoded
-    return {key.source: values.clean(source.strip()), key.bindings: bindings, key.unresolved: unresolved}
+    return {
+        key.source: encoded_values.clean(source.strip()),
+        key.bindings: bindings,
+        key.unresolved: unresolved,
+    }
 
 
 def _free_names(function: types.FunctionType) -> List[Tuple[str, Any]]:
@@ -164,7 +170,7 @@ def python_stack() -> List[Tuple[str, int, str]]:
     while frame is not None and len(frames) < MAX_FRAMES:
         code = frame.f_code
         if not code.co_filename.startswith(_HERE):
-            frames.append((values.clean(code.co_filename)[:4096], frame.f_lineno or 0, code.co_name))
+            frames.append((encoded_values.clean(code.co_filename)[:4096], frame.f_lineno or 0, code.co_name))
         frame = frame.f_back
     return frames[::-1]
 

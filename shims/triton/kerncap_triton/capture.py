@@ -9,15 +9,15 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from . import conditions, cuda, generations, values
+from . import conditions, encoded_values, generations, torch_device
 from .call import Call
 from .chosen_launch import Refused, Watch
 from .contract import RecordKind, key, word
-from .images import Image, images_of
 from .kernels import Counters
+from .memory_files import Image, images_of
+from .memory_state import State
 from .reachable_memory import ReachableMemory, Unsupported, size_text
 from .session import Session
-from .state import State
 
 
 class Capture(Watch):
@@ -47,7 +47,7 @@ class Capture(Watch):
         arguments = self._encode_arguments(self.reachable.add)
         self.reachable.close()
         self.size = self.reachable.size
-        if self.uses_device and cuda.is_capturing():
+        if self.uses_device and torch_device.is_capturing():
             raise Unsupported(
                 "this launch is inside a CUDA graph capture, where nothing can be copied; "
                 "it needs the CUDA shim, which takes it when the graph is launched"
@@ -85,10 +85,10 @@ class Capture(Watch):
 
     def drain(self, when: str, timeout_s: Optional[float] = None) -> None:
         """Wait for the current stream. Raises Unsupported past the deadline, and a fault of the device."""
-        if not (self.uses_device and cuda.is_live()):
+        if not (self.uses_device and torch_device.is_live()):
             return
         deadline = self.drain_s if timeout_s is None else timeout_s
-        if not cuda.drain(cuda.record_event(), deadline):
+        if not torch_device.drain(torch_device.record_event(), deadline):
             raise Unsupported(f"stream did not finish within {deadline:g} s {when}")
 
     def _store_pre(self) -> None:
@@ -184,7 +184,7 @@ class Capture(Watch):
     def _ended_badly(self, status: str, error: str, result: Any) -> None:
         fields = {
             key.status: status,
-            key.error: values.clean(error),
+            key.error: encoded_values.clean(error),
             key.duration_ns: None,
             key.oracle: status,
         }
@@ -285,7 +285,7 @@ def is_fault(error: BaseException) -> bool:
 
 def describe_device(kind: str, index: int) -> Dict[str, Any]:
     if kind != word.device_kind.cpu:
-        return cuda.describe_device(index)
+        return torch_device.describe_device(index)
     name = platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:

@@ -7,7 +7,7 @@ import itertools
 import json
 from typing import Any, Callable, Deque, Dict, List, Optional
 
-from . import compiled_facts, nvtx_ranges, record_writer, values
+from . import compiled_facts, encoded_values, nvtx_ranges, record_writer
 from .call import Call, callable_source, python_stack
 from .contract import key, word
 from .kernels import Counters
@@ -70,13 +70,13 @@ class Watch:
 
     # --- what is known before the launch ---------------------------------------------------------
 
-    def _encode_arguments(self, add_view: values.AddView) -> List[Dict[str, Any]]:
+    def _encode_arguments(self, add_view: encoded_values.AddView) -> List[Dict[str, Any]]:
         call, encoded = self.call, []
         for name, value in call.arguments.items():
             argument: Dict[str, Any] = {
                 key.name: name,
                 key.role: word.role.constexpr_ if call.is_constexpr(name) else word.role.runtime,
-                key.value: values.encode(value, name, add_view),
+                key.value: encoded_values.encode(value, name, add_view),
             }
             if name in call.kernel.keyword_only:
                 argument[key.keyword_only] = True
@@ -100,7 +100,9 @@ class Watch:
             key.grid: grid,
             key.grid_source: callable_source(self.call.grid) if callable(self.call.grid) else None,
             key.arguments: arguments,
-            key.options: {name: values.encode(value, name) for name, value in self.call.options.items()},
+            key.options: {
+                name: encoded_values.encode(value, name) for name, value in self.call.options.items()
+            },
             key.autotune: self.autotune,
             key.source: self._source(),
             key.python_stack: python_stack(),
@@ -110,7 +112,7 @@ class Watch:
 
     def _source(self) -> Optional[str]:
         """Collect the kernel's source graph, once for each set of functions that it is passed."""
-        passed = [one for value in self.call.arguments.values() for one in values.functions(value)]
+        passed = [one for value in self.call.arguments.values() for one in encoded_values.functions(value)]
         which = tuple(map(id, passed))
         known = self.counters.sources.get(which)
         if known is None:

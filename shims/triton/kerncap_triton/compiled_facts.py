@@ -8,7 +8,7 @@ import os
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import generations, record_writer, values
+from . import encoded_values, generations, record_writer
 from .contract import key
 from .session import Session
 
@@ -27,7 +27,7 @@ def describe(session: Session, result: Any, name: str, names: List[str]) -> Dict
     for fact in _FACTS:
         value = getattr(kernel, fact, None)
         if isinstance(value, int):
-            facts[fact] = values.encode(value)
+            facts[fact] = encoded_values.encode(value)
     source = getattr(kernel, "src", None)
     digest = str(getattr(kernel, "hash", "") or "")
     return {
@@ -97,7 +97,7 @@ def _metadata(kernel: Any) -> Dict[str, Any]:
 
 
 def _fact(value: Any) -> Dict[str, Any]:
-    encoded = values.encode(value)
+    encoded = encoded_values.encode(value)
     return {"kind": "str", "value": encoded["repr"]} if encoded["kind"] == "opaque" else encoded
 
 

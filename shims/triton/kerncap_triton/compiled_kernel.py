@@ -16,7 +16,7 @@ import sys
 import threading
 from typing import Any, Callable, Optional, Tuple
 
-from . import native
+from . import native_shims
 
 
 class _ThisThread(threading.local):
@@ -47,7 +47,7 @@ def patch(module: Any) -> None:
         original(self, *args, **kwargs)
         try:
             if hasattr(self.src, "fn"):  # one that was compiled from IR is launched past the hook
-                native.own(str(self.name))
+                native_shims.own(str(self.name))
         except Exception:
             pass  # a kernel without a name can't be launched either
 

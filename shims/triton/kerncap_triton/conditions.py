@@ -6,10 +6,10 @@ import ctypes
 import itertools
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
-from . import copying, cuda
+from . import region_copies, torch_device
 from .contract import key
+from .memory_state import Chunks, State, is_on_device
 from .reachable_memory import ReachableMemory
-from .state import Chunks, State, is_on_device
 
 PIECE_ELEMENTS = 4 << 20  # looked at in one go: bounds the scratch memory on the target's device
 _BITS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
@@ -22,7 +22,7 @@ def nonfinite(reachable: ReachableMemory, before: State) -> Optional[str]:
     already is not this launch's. Only the pieces with such an element are compared with it.
     """
     found = []
-    with cuda.quiet():
+    with torch_device.quiet():
         for (name, tensor), view in zip(reachable.tensors(), reachable.views):
             if not _can_be_nonfinite(tensor):
                 continue
@@ -39,7 +39,7 @@ def _can_be_nonfinite(tensor: Any) -> bool:
 
 
 def _first_nonfinite(name: str, tensor: Any, region: int, base: int, before: State) -> Optional[str]:
-    torch = cuda.torch_module()
+    torch = torch_device.torch_module()
     pieces = list(_pieces(tensor))
     # One number comes back for all of them, so a device does not wait for the host in between.
     if bool(torch.stack([torch.isfinite(_wide(piece)).all() for _, piece in pieces]).all()):
@@ -85,7 +85,7 @@ def _pieces(tensor: Any) -> Iterator[Tuple[Tuple[int, ...], Any]]:
 
 def _as_before(piece: Any, region: int, base: int, before: State) -> Any:
     """What a part of a tensor on this region held then, in its own shape."""
-    torch = cuda.torch_module()
+    torch = torch_device.torch_module()
     size = piece.element_size()
     reach = sum((extent - 1) * stride for extent, stride in zip(piece.shape, piece.stride())) + 1
     raw = before.bytes_of(region, piece.data_ptr() - base, reach * size, piece.device)
@@ -132,7 +132,7 @@ def _first_difference(reachable: ReachableMemory, chunks: Chunks, after: State) 
     offset = chunk * after.chunk
     if not is_on_device(region):
         length = min(after.chunk, region.size - offset)
-        now = bytes(copying.read_bytes(region.base + offset, length))
+        now = bytes(region_copies.read_bytes(region.base + offset, length))
         image = ctypes.create_string_buffer(length)
         after.read(number, offset, ctypes.addressof(image), length)
         then = image.raw

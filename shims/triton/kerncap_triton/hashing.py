@@ -7,7 +7,7 @@ import bisect
 import hashlib
 from typing import Dict, List, Tuple
 
-from . import copying, cuda
+from . import region_copies, torch_device
 from .contract import key
 from .reachable_memory import ReachableMemory, Region
 
@@ -25,14 +25,14 @@ def digests(regions: List[Region], timeout_s: float) -> List[str]:
     found: Dict[Tuple[int, int], bytes] = {}
 
     def work(number: int, offset: int, address: int, length: int) -> None:
-        found[number, offset] = hashlib.sha256(copying.read_bytes(address, length)).digest()
+        found[number, offset] = hashlib.sha256(region_copies.read_bytes(address, length)).digest()
 
     on_host = [(number, region) for number, region in enumerate(regions) if region.is_host]
     on_device = [(number, region) for number, region in enumerate(regions) if not region.is_host]
-    pieces = (piece for number, region in on_host for piece in copying.host_pieces(number, region))
-    copying.run(pieces, work, sum(region.size for _, region in on_host))
+    pieces = (piece for number, region in on_host for piece in region_copies.host_pieces(number, region))
+    region_copies.run(pieces, work, sum(region.size for _, region in on_host))
     if on_device:
-        cuda.copy_out(on_device, work, timeout_s)
+        torch_device.copy_out(on_device, work, timeout_s)
     parts: List[List[bytes]] = [[] for _ in regions]
     for (number, _offset), digest in sorted(found.items()):
         parts[number].append(digest)
@@ -57,10 +57,10 @@ def holding_addresses(reachable: ReachableMemory) -> List[bool]:
 def _first_words(region: Region) -> List[int]:
     length = min(region.size // _WORD, _MOST_WORDS) * _WORD
     if region.is_host:
-        data = bytes(copying.read_bytes(region.base, length)) if length else b""
+        data = bytes(region_copies.read_bytes(region.base, length)) if length else b""
     else:
-        with cuda.quiet():
-            data = bytes(cuda.as_bytes(region)[:length].cpu().numpy())
+        with torch_device.quiet():
+            data = bytes(torch_device.as_bytes(region)[:length].cpu().numpy())
     return array.array("Q", data).tolist()
 
 

@@ -29,9 +29,9 @@ def install(session_path: str) -> None:
 
     def patch(name: str, module: Any) -> None:
         if name == "torch.cuda":
-            from . import mirror
+            from . import torch_allocator
 
-            return mirror.watch(module)
+            return torch_allocator.watch(module)
         if name.endswith("nvtx"):
             from . import nvtx_ranges
 

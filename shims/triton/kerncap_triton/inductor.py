@@ -14,15 +14,15 @@ import sys
 import types
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import compiled_facts, generations, native, run_hook, values
+from . import compiled_facts, encoded_values, generations, native_shims, run_hook
 from .annotate import Annotation
 from .call import Call
 from .chosen_launch import Watch
 from .contract import key, word
 from .kernels import Kernel
+from .listing_times import Timing
 from .reachable_memory import Unsupported
 from .session import Session
-from .timing import Timing
 
 _TUNING = ("bench", "autotune_to_one_config", "coordinate_descent_tuning", "_combo_sequential_autotune")
 _WARP_SPECIALIZATION = ("num_consumer_groups", "num_buffers_warp_spec")
@@ -70,7 +70,7 @@ def _own(tuner: Any) -> None:
     """No native shim takes these kernels on its own account. Workers compiled them: nobody saw them made."""
     try:
         for launcher in tuner.launchers:
-            native.own(compiled_name(_real(launcher)))
+            native_shims.own(compiled_name(_real(launcher)))
     except Exception:
         pass  # they are then captured twice: as Triton's, and as native kernels
 
@@ -321,7 +321,7 @@ def describe_compiled(session: Session, tuner: Any, launcher: Any) -> Dict[str, 
     for name in ("name", "num_warps", "shared", "n_regs", "n_spills"):
         value = getattr(kernel, name, None)
         if value is not None:
-            facts[name] = values.encode(value)
+            facts[name] = encoded_values.encode(value)
     facts = {**compiled_facts.facts_of_metadata(stages), **facts}
     meta = tuner.triton_meta
     attributes = next(iter(meta.get("configs") or ()), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Dict, List, Optional
 
-from . import cuda, hashing, nvtx_ranges, values
+from . import encoded_values, hashing, nvtx_ranges, torch_device
 from .call import Call, python_stack
 from .chosen_launch import Watch
 from .contract import RecordKind, key, word
@@ -31,7 +31,7 @@ class Trace(Watch):
         self._known = {key.arguments: self._encode_arguments(self._reachable.add), key.grid: self._grid()}
         self._reachable.close()
         self._known[key.views] = self._reachable.views
-        if self._uses_device and cuda.is_capturing():
+        if self._uses_device and torch_device.is_capturing():
             raise Unsupported("it is inside a graph capture, where nothing can be read")
         limit = self.session.options.max_size
         if self._reachable.size > limit:
@@ -76,7 +76,11 @@ class Trace(Watch):
 
     def _digests(self, when: str) -> List[str]:
         timeout_s = self.session.options.drain_timeout_s
-        if self._uses_device and cuda.is_live() and not cuda.drain(cuda.record_event(), timeout_s):
+        if (
+            self._uses_device
+            and torch_device.is_live()
+            and not torch_device.drain(torch_device.record_event(), timeout_s)
+        ):
             raise Unsupported(f"stream did not finish within {timeout_s:g} s {when}")
         return hashing.digests(self._reachable.regions, timeout_s)
 
@@ -95,13 +99,15 @@ class Trace(Watch):
                 key.mode: kernel.mode,
                 key.kernel: kernel.describe(),
                 key.ordinal: self.ordinal,
-                key.options: {name: values.encode(value, name) for name, value in self.call.options.items()},
+                key.options: {
+                    name: encoded_values.encode(value, name) for name, value in self.call.options.items()
+                },
                 key.hashed: hashed or [],
                 key.python_stack: python_stack()[-1:],
                 key.range: nvtx_ranges.names(),
                 key.time_ns: self._time_ns,
-                key.reason: reason and values.clean(reason)[:4000],
-                key.error: error and values.clean(error)[:4000],
+                key.reason: reason and encoded_values.clean(reason)[:4000],
+                key.error: error and encoded_values.clean(error)[:4000],
             },
         )
         self.session.tick_counts()

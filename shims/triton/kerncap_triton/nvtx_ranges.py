@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from . import native, timeline
+from . import native_shims, timeline
 from .contract import Options, key, word
 
 MODULES = ("torch.cuda.nvtx", "nvtx.nvtx")
@@ -43,7 +43,7 @@ def names() -> List[str]:
 
 def _of_shim() -> Optional[List[str]]:
     """What the shim to which NVTX itself tells of ranges has; None if there is no such."""
-    shim = native.find(word.shim.cuda)
+    shim = native_shims.find(word.shim.cuda)
     return shim.ranges() if shim is not None else None
 
 

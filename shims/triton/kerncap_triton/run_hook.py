@@ -8,7 +8,7 @@ import time
 from types import MethodType
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from . import autotune, cuda, launch_span, native, nvtx_ranges, signal_handlers, where
+from . import autotune, launch_span, native_shims, nvtx_ranges, signal_handlers, torch_device, where
 from .annotate import Annotation
 from .call import Call, python_stack
 from .capture import Capture
@@ -18,9 +18,9 @@ from .kernels import Counters, Kernel
 from .launch_digests import Trace
 from .launch_span import LaunchSpan
 from .listing_rows import Key
+from .listing_times import Timing
 from .reachable_memory import Unsupported
 from .session import Session
-from .timing import Timing
 from .where_names import WhereNames
 
 MAX_WHERE_REASONS = 16
@@ -215,14 +215,14 @@ def _consider(session: Session, fn: Any, make: Callable[[Any], Kernel], bind: Bi
 
 def _is_for_graph(session: Session) -> bool:
     """With --graph: whether the launch becomes a node, of which the shim is to know what the hook knows."""
-    return session.options.graph is not None and cuda.is_capturing()
+    return session.options.graph is not None and torch_device.is_capturing()
 
 
 def _position(session: Session, counters: Counters, span: LaunchSpan) -> Optional[int]:
     """Where the launch is in the range that was asked for; None, and it is counted, where it is not in it."""
     shim = _shim_for(session, counters.kernel)
     with session.lock:
-        if shim is not None and cuda.is_capturing():
+        if shim is not None and torch_device.is_capturing():
             counters.filter("graph capture")  # nothing is launched
             return None
         position = span.position(counters.kernel, shim)
@@ -291,10 +291,10 @@ def _capture(
     return watch
 
 
-def _shim_for(session: Session, kernel: Kernel) -> Optional[native.Shim]:
+def _shim_for(session: Session, kernel: Kernel) -> Optional[native_shims.Shim]:
     """The native shim that takes this launch's memory; None: the hook does."""
     try:
-        return native.serving(kernel.mode)
+        return native_shims.serving(kernel.mode)
     except Exception as error:
         session.failed(kernel.qualified_name, f"the native shim could not be asked: {error!r}")
         return None

@@ -14,7 +14,7 @@ import time
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import arming, listing_rows, native, nvtx_ranges, ranks, record_writer, session_marks, timeline
+from . import arming, listing_rows, native_shims, nvtx_ranges, ranks, record_writer, session_marks, timeline
 from .contract import Options, RecordKind, key, word
 from .kernels import MAX_STEP, Counters, Kernel
 from .selection import Selection
@@ -96,7 +96,7 @@ class Session:
                 self._close(counters)
                 self._by_key[kernel.key] = counters
                 if kernel.mode != word.mode.interpreter:
-                    native.own(str(getattr(fn, "__name__", kernel.name)))
+                    native_shims.own(str(getattr(fn, "__name__", kernel.name)))
                 try:
                     self.write(
                         RecordKind.SEEN,

@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kerncap.sanitizer.equality.kernel_runs import Budget, CannotRun, Kernel, kernel_of, run
 from kerncap.sanitizer.equality.numbers import NotModelled
 from kerncap.sanitizer.equality.proof import LIMITS, prove
 from kerncap.sanitizer.equality.readable_inputs import INPUTS, Reals
-from kerncap.sanitizer.equality.runs import Budget, CannotRun, Kernel, kernel_of, run
 from kerncap.sanitizer.equality.witness import results_differ
 from tests.fuzz.mutants.mutate import Mutant, mutants
 from tests.integration.equality.pairs import EQUAL, Run, launched

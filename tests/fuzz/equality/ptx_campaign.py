@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kerncap.sanitizer.equality.kernel_runs import kernel_of
 from kerncap.sanitizer.equality.numbers import NotModelled
-from kerncap.sanitizer.equality.runs import kernel_of
 from tests.fuzz.equality.campaign import RUNS, answer, main
 from tests.integration.equality.cuda.launches import text
 from tests.integration.equality.cuda.pairs import EQUAL, Run

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from kerncap.api.sanitize.program import LiveOptions, sanitize_command
 from kerncap.errors import UsageError
+from kerncap.sanitizer.equality.kernel_runs import kernel_of
 from kerncap.sanitizer.equality.launch_sequence import in_sequence
 from kerncap.sanitizer.equality.proof import Proof, prove
-from kerncap.sanitizer.equality.runs import kernel_of
 from kerncap.sanitizer.equality.same_memory import match
 from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.launch import Launch, TensorArgument, Unwritten

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from kerncap.sanitizer.equality.kernel_runs import kernel_of
 from kerncap.sanitizer.equality.proof import Proof, prove
-from kerncap.sanitizer.equality.runs import kernel_of
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.sources.triton_call import launches_of
 from tests.integration.equality.kernels import (

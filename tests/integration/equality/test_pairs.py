@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from kerncap.sanitizer.concrete.run import Limits
+from kerncap.sanitizer.equality.kernel_runs import kernel_of
 from kerncap.sanitizer.equality.proof import CONFIDENCE_BITS, prove
-from kerncap.sanitizer.equality.runs import kernel_of
 from tests.integration.equality.kernels import hidden
 from tests.integration.equality.pairs import EQUAL, HIDDEN, UNEQUAL, Run, launched, proved
 

@@ -9,8 +9,8 @@ import torch
 
 from kerncap.api.prove.proof_words import said
 from kerncap.sanitizer.concrete.run import Limits
+from kerncap.sanitizer.equality.kernel_runs import kernel_of
 from kerncap.sanitizer.equality.proof import Proof, prove
-from kerncap.sanitizer.equality.runs import kernel_of
 from tests.integration.equality.kernels import large
 from tests.integration.equality.pairs import Run, launched
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from kerncap.errors import UsageError
+from kerncap.sanitizer.equality.kernel_runs import kernel_of
 from kerncap.sanitizer.equality.launch_sequence import in_sequence
 from kerncap.sanitizer.equality.proof import Proof, prove
-from kerncap.sanitizer.equality.runs import kernel_of
 from kerncap.sanitizer.equality.same_memory import match
 from kerncap.sanitizer.launch import Launch, Storage
 from tests.integration.equality.kernels import softmax, steps

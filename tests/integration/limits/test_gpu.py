@@ -12,7 +12,7 @@ from kerncap.api.limits import limits
 from kerncap.api.profile import profile
 from kerncap.api.replay import ReplayOptions
 from kerncap.replay.limits import ceilings, ncu, peaks
-from kerncap.replay.limits.agreement import agreement
+from kerncap.replay.limits.ncu_agreement import agreement
 from kerncap.report.limits_text import render
 from tests.integration.conftest import CommandLine
 

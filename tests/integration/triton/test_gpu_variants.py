@@ -20,8 +20,8 @@ from kerncap.replay import trust
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.outcome import CandidateError, Config
+from kerncap.replay.paired_times import median, ratio
 from kerncap.replay.repeated_runs import dirtied
-from kerncap.replay.statistics import median, ratio
 from kerncap.replay.verdict import judge
 from tests.integration.conftest import CommandLine
 from tests.processes import descendants

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from kerncap.api.diverge.sides import capture_command
+from kerncap.api.diverge.two_runs import capture_command
 from kerncap.capture.trace_file import Trace
 from tests.unit.diverge.launches import launch
 

@@ -14,8 +14,8 @@ import pytest
 
 from kerncap import env
 from kerncap.api.doctor import processes as doctor_processes
-from kerncap.api.doctor.live import _known, _missed, _steps
 from kerncap.api.doctor.processes import Seen, Watcher, barrier
+from kerncap.api.doctor.watched_program import _known, _missed, _steps
 
 
 @pytest.fixture(autouse=True)

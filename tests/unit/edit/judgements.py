@@ -9,7 +9,7 @@ from kerncap.answer import Answer
 from kerncap.api.edit.diagnostics import Diagnostic
 from kerncap.api.edit.edit_result import EditResult, Times
 from kerncap.replay.outcome import Compiled
-from kerncap.replay.wording import Verdict, fail
+from kerncap.replay.verdict_words import Verdict, fail
 
 WRONG = (
     "out_ptr: 12 of 6,400 elements differ, first at out_ptr[3, 17]: expected 0.5, found nan; "

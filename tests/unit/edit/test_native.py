@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.api.edit.originals import patch_of
+from kerncap.api.edit.application_files import patch_of
 from kerncap.api.edit.save_watcher import Watcher
 from kerncap.api.edit.working_copy import WorkingCopy, unit_of
 from kerncap.capture import languages

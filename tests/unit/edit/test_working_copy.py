@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kerncap.api.edit.history import History
-from kerncap.api.edit.originals import patch_of
+from kerncap.api.edit.application_files import patch_of
+from kerncap.api.edit.passed_saves import History
 from kerncap.api.edit.resident_engine import EditOptions, EditSession
 from kerncap.api.edit.working_copy import WorkingCopy, digest_of, unit_of
 from kerncap.errors import UsageError

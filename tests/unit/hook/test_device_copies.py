@@ -35,7 +35,8 @@ class Event:
 
 @pytest.fixture
 def cuda(package: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    from kerncap_triton import copying, cuda  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton import region_copies as copying  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton import torch_device as cuda
 
     fake = types.SimpleNamespace(
         Event=Event,
@@ -121,7 +122,8 @@ def test_a_copy_that_never_ends_is_given_up(cuda: Any, monkeypatch: pytest.Monke
 
 
 def test_host_memory_is_restored_by_chunks(package: Any, tmp_path: Path) -> None:
-    from kerncap_triton import copying, reachable_memory
+    from kerncap_triton import reachable_memory
+    from kerncap_triton import region_copies as copying
 
     now = ctypes.create_string_buffer(3 * CHUNK)
     (tmp_path / "image").write_bytes(b"-" * 4096 + b"a" * (3 * CHUNK))

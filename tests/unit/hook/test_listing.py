@@ -109,12 +109,12 @@ def test_what_has_no_room_is_counted_in_the_rest(package: Any) -> None:
 
 
 def test_an_argument_called_stream_is_not_the_launchs_stream(package: Any) -> None:
-    from kerncap_triton import call, timing, where_names  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton import call, listing_times, where_names  # type: ignore[import-not-found,unused-ignore]
 
     kernel = SimpleNamespace(mode="jit", constexprs=())
     one = call.Call(kernel, {"stream": 12345}, {}, (1, 1, 1))
     one.stream, one.device = 5, lambda: ("cuda", 0)
-    row = timing.Timing.__new__(timing.Timing)
+    row = listing_times.Timing.__new__(listing_times.Timing)
     row.call, row.counters, row._config = one, SimpleNamespace(kernel=kernel), None
     assert row._key().stream == "5"
     assert where_names.WhereNames(one)["stream"] == 12345

@@ -43,7 +43,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def mirror(package: Any) -> Any:
-    from kerncap_triton import mirror  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton import torch_allocator as mirror  # type: ignore[import-not-found,unused-ignore]
 
     return mirror
 
@@ -51,7 +51,7 @@ def mirror(package: Any) -> Any:
 @pytest.fixture
 def ask(library: Path, mirror: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
     """``ask()``: what the shim gets; ``ask(holding_the_gil=True)`` from a launcher that keeps the GIL."""
-    from kerncap_triton import native  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton import native_shims as native  # type: ignore[import-not-found,unused-ignore]
 
     loaded = ctypes.CDLL(str(library))
     monkeypatch.setitem(native._shims, "cuda", native.Shim(loaded))
@@ -110,7 +110,7 @@ def test_a_launcher_that_keeps_the_gil_runs_into_the_deadline_only(
 def test_blocks_are_offered_where_the_hook_runs_anyway(
     ask: Ask, mirror: Any, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kerncap_triton import native
+    from kerncap_triton import native_shims as native
 
     snapshot_of(monkeypatch, lambda **_: SEGMENTS)
     mirror.offer(native.find())
@@ -123,7 +123,7 @@ def test_it_starts_with_cuda_and_not_before(run: Run, library: Path) -> None:
         "import sys, threading, ctypes, os\n"
         "ctypes.CDLL(os.environ['FAKE_SHIM'], mode=ctypes.RTLD_GLOBAL)\n"
         "import torch\n"
-        "mirror = sys.modules['kerncap_triton.mirror']\n"
+        "mirror = sys.modules['kerncap_triton.torch_allocator']\n"
         "print(mirror._serving, 'kerncap_triton.session' in sys.modules)\n"
         "for call, _ in torch.cuda._queued_calls:\n"
         "    if call.__module__.startswith('kerncap_triton'): call()\n"
@@ -136,8 +136,8 @@ def test_it_starts_with_cuda_and_not_before(run: Run, library: Path) -> None:
 @pytest.mark.long
 def test_without_a_shim_there_is_no_thread(run: Run) -> None:
     script = (
-        "import sys, torch\nsys.modules['kerncap_triton.mirror'].start()\n"
-        "print(sys.modules['kerncap_triton.mirror']._serving)"
+        "import sys, torch\nsys.modules['kerncap_triton.torch_allocator'].start()\n"
+        "print(sys.modules['kerncap_triton.torch_allocator']._serving)"
     )
     outcome = run(script, fresh=True)
     assert (outcome.status, outcome.stdout, outcome.stderr) == (0, "0\n", "")

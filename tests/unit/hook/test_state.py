@@ -22,12 +22,16 @@ __all__ = ["cuda"]  # the device's stand-in: host tensors in its place
 @pytest.fixture
 def hook(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The hook's modules, taking every region for one on a device."""
-    from kerncap_triton import conditions, images, reachable_memory, state  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton import conditions, memory_files, memory_state, reachable_memory  # type: ignore[import-not-found,unused-ignore]
 
-    monkeypatch.setattr(state, "is_on_device", lambda region: True)
+    monkeypatch.setattr(memory_state, "is_on_device", lambda region: True)
     monkeypatch.setattr(cuda.module, "quiet", contextlib.nullcontext)
     return types.SimpleNamespace(
-        cuda=cuda.module, conditions=conditions, images=images, reachable_memory=reachable_memory, state=state
+        cuda=cuda.module,
+        conditions=conditions,
+        images=memory_files,
+        reachable_memory=reachable_memory,
+        state=memory_state,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kerncap.replay.limits.ceilings import Ceilings
-from kerncap.replay.limits.work import Traffic, Work
+from kerncap.replay.limits.launch_work import Traffic, Work
 
 RATES = {
     "dram_read_bytes_per_s": 4e12, "dram_write_bytes_per_s": 3e12, "dram_copy_bytes_per_s": 3.5e12,

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncap.replay.limits import peaks
-from kerncap.replay.limits.agreement import agreement
 from kerncap.replay.limits.binding_floor import LimitReport, Times, bounds
-from kerncap.replay.limits.work import Work
+from kerncap.replay.limits.launch_work import Work
+from kerncap.replay.limits.ncu_agreement import agreement
 from kerncap.report.limits_text import percent, quantity, render
 from tests.unit.limits.device_and_work import device, traffic, work
 

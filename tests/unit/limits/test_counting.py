@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kerncap.api.limits.alike_programs import representatives
 from kerncap.api.limits.counting import count
-from kerncap.api.limits.programs import representatives
-from kerncap.replay.limits.work import SECTOR_BYTES, Work
+from kerncap.replay.limits.launch_work import SECTOR_BYTES, Work
 from kerncap.sanitizer.concrete.dataflow import Dataflow
 from kerncap.sanitizer.concrete.events import AccessEvent
 from kerncap.sanitizer.concrete.machine import Limits, Machine

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from kerncap.api.minimize.rewrite import rewrite
+from kerncap.api.minimize.rewritten_reproducer import rewrite
 from kerncap.format import Reproducer, schema
 from kerncap.format.schema import CHUNK_BYTES
 from kerncap.replay.worker.common import bitmap

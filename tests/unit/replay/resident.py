@@ -12,7 +12,7 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, Engine
 from kerncap.replay.measure_write_set import measure
 from kerncap.replay.verdict import judge
-from kerncap.replay.wording import BY_DTYPE, Tolerance, Verdict
+from kerncap.replay.verdict_words import BY_DTYPE, Tolerance, Verdict
 from tests.shared_nurseries import pool
 
 from .build import HEADER, Launch

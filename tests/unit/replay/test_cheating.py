@@ -23,10 +23,10 @@ from kerncap.format import schema
 from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.outcome import CandidateError
 from kerncap.replay.verdict import judge
-from kerncap.replay.wording import Verdict
+from kerncap.replay.verdict_words import Verdict
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.protocol import Ended
-from kerncap.replay.worker.torch_backend import guard, isolation
+from kerncap.replay.worker.torch_backend import isolation, replaced_functions
 from kerncap.replay.worker.torch_backend.launchers import source_and_arguments
 
 from . import build
@@ -276,8 +276,8 @@ def test_a_limit_that_is_no_number_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_replaced_function_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = guard.functions()
-    assert guard.replaced(before) == []
+    before = replaced_functions.functions()
+    assert replaced_functions.replaced(before) == []
     monkeypatch.setattr(torch, "equal", lambda a, b: True)
     monkeypatch.setattr(isolation.run_here, "__code__", (lambda launch: Ended("ok")).__code__)
-    assert guard.replaced(before) == [f"{isolation.__name__}.run_here()", "torch.equal"]
+    assert replaced_functions.replaced(before) == [f"{isolation.__name__}.run_here()", "torch.equal"]

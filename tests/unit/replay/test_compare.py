@@ -12,8 +12,8 @@ from kerncap.api.compare import CompareResult, Variant, bisect_status, compare
 from kerncap.api.replay import ReplayOptions
 from kerncap.errors import BackendUnavailable, FormatError, ReplayError, UsageError
 from kerncap.exit_status import Bisect
-from kerncap.replay.statistics import Ratio
-from kerncap.replay.wording import Verdict, undecided
+from kerncap.replay.paired_times import Ratio
+from kerncap.replay.verdict_words import Verdict, undecided
 from kerncap.report.compare_text import render
 
 from . import native, rig

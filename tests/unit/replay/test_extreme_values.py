@@ -11,7 +11,7 @@ import pytest
 
 from kerncap.replay.extreme_values import on_extreme_values
 from kerncap.replay.other_contents import Shown
-from kerncap.replay.wording import BY_DTYPE
+from kerncap.replay.verdict_words import BY_DTYPE
 
 from .build import Launch
 from .resident import Resident, candidate, resident

@@ -19,7 +19,7 @@ from kerncap.replay.choose_engine import choose
 from kerncap.replay.hip import EMULATOR_VARIABLE, Emulator, Probe
 from kerncap.replay.worker.common.address_layout import Span
 from kerncap.replay.worker.common.host_memory import map_pages
-from kerncap.replay.worker.hip.hold import Hold
+from kerncap.replay.worker.hip.held_addresses import Hold
 
 from . import build, native
 

@@ -15,7 +15,7 @@ from kerncap.format.elf import Elf
 from kerncap.replay import hip_code_places, hip_image_facts
 from kerncap.replay.hip_code_places import Captured
 from kerncap.replay.worker import typed_json
-from kerncap.replay.worker.hip.hidden import Dispatched, fill
+from kerncap.replay.worker.hip.hidden_arguments import Dispatched, fill
 from kerncap.replay.worker.protocol import HipImage, Slot
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v1.3" / "code" / "kernel.hsaco"  # a compiler's own

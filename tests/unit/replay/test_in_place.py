@@ -13,7 +13,7 @@ from kerncap.api.verify.verify_result import Case
 from kerncap.format import Reproducer, WriteSet, schema
 from kerncap.replay import other_contents
 from kerncap.replay.engine import CANDIDATE
-from kerncap.replay.wording import BY_DTYPE
+from kerncap.replay.verdict_words import BY_DTYPE
 from tests.parameters import first_of
 
 from .build import Launch

@@ -9,7 +9,7 @@ import pytest
 
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.native.dtypes import BITS, Number
-from kerncap.replay.worker.native.infer import infer, set_bits
+from kerncap.replay.worker.native.infer_type import infer, set_bits
 
 _ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 

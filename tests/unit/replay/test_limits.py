@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from kerncap.replay.worker.cuda import driver as cu
-from kerncap.replay.worker.cuda.limits import set_limits
+from kerncap.replay.worker.cuda.context_limits import set_limits
 
 bindings = pytest.importorskip("cuda.bindings.driver")
 DEFAULTS = {0: 1024, 1: 1 << 20, 2: 8 << 20, 4: 2048}

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from kerncap.format.schema import View
 from kerncap.replay.memory_names import _element
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import extent
 from kerncap.replay.worker.common.address_layout import gaps, grouped, supersets
+from kerncap.replay.write_set_units import extent
 
 
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 90)), max_size=6), st.sampled_from([4, 16, 64]))

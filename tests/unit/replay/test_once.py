@@ -9,7 +9,7 @@ import pytest
 
 from kerncap.format import Reproducer
 from kerncap.replay.choose_engine import Choice
-from kerncap.replay.limits import once
+from kerncap.replay.limits import isolated_launch
 from kerncap.replay.staging import stage
 
 from . import native
@@ -22,10 +22,13 @@ def test_it_launches_on_the_captured_memory(tmp_path: Path) -> None:
     with Reproducer.open(native.add().seal(tmp_path)) as reproducer:
         job = stage(reproducer, choice.launcher, choice.memory, choice.device)
         try:
-            said = once.output(
-                "none", once.command(job, choice, once.own_file(job, choice), 60.0), job.folder, 60.0
+            said = isolated_launch.output(
+                "none",
+                isolated_launch.command(job, choice, isolated_launch.own_file(job, choice), 60.0),
+                job.folder,
+                60.0,
             )
-            assert once.problem(job, "none") == "", said
-            assert once.ended(job)
+            assert isolated_launch.problem(job, "none") == "", said
+            assert isolated_launch.ended(job)
         finally:
             job.close()

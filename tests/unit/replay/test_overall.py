@@ -11,7 +11,7 @@ from kerncap.answer import Answer
 from kerncap.api.verify.stage_order import _overall
 from kerncap.api.verify.verify_result import STAGES, Case, StageResult, VerifyOptions, parse_stages
 from kerncap.replay.outcome import Outcome
-from kerncap.replay.wording import Verdict, fail, nothing_written
+from kerncap.replay.verdict_words import Verdict, fail, nothing_written
 
 YES, NO, UNDECIDED = Answer.YES, Answer.NO, Answer.UNDECIDED
 SMOKE = StageResult("smoke", shown=["it ends"])

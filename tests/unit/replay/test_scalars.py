@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kerncap.format.schema import Argument, FloatValue, IntValue, Manifest
-from kerncap.replay.scalars import other_integers, smaller_floats
+from kerncap.replay.other_scalars import other_integers, smaller_floats
 
 
 class Passed:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap.replay.statistics import median, ratio
+from kerncap.replay.paired_times import median, ratio
 
 
 def test_what_slows_a_round_slows_both() -> None:

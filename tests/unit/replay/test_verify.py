@@ -17,7 +17,7 @@ from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, WriteSet, schema
 from kerncap.replay import trust
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
-from kerncap.replay.wording import BY_DTYPE
+from kerncap.replay.verdict_words import BY_DTYPE
 from kerncap.replay.worker.common import bitmap
 
 from . import build

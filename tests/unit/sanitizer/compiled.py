@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.read_source import ContentsSource
+from kerncap.sanitizer.checks.memory_before_launch import ContentsSource
 from kerncap.sanitizer.launch import Launch, ScalarArgument, Storage, TensorArgument
 from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.symbolic.solve import Solver

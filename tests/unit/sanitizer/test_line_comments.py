@@ -11,8 +11,8 @@ import triton.language as tl
 
 from kerncap.errors import UsageError
 from kerncap.sanitizer import engine
-from kerncap.sanitizer.all_sizes.captured import check_contents
-from kerncap.sanitizer.all_sizes.statement import parse
+from kerncap.sanitizer.all_sizes.captured_sizes import check_contents
+from kerncap.sanitizer.all_sizes.stated_sizes import parse
 from kerncap.sanitizer.findings import LaunchReport, Proved, Unproven, Verdict, Violated
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.line_comments import FORM, comments_of

@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def resident() -> Any:
-    return triton_hook.load("resident")
+    return triton_hook.load("backed_pages")
 
 
 def address_of(memory: mmap.mmap) -> int:

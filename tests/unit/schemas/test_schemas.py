@@ -107,7 +107,7 @@ def test_the_check_is_strict() -> None:
 def test_timing() -> None:
     from kerncap.api.replay import ReplayResult
     from kerncap.api.replay_times import Timing
-    from kerncap.replay.wording import Verdict
+    from kerncap.replay.verdict_words import Verdict
 
     timing = Timing(20, 0.5, 0.4, 0.6, "device events", 0.5, 0.7, 812.5)
     verdict = Verdict(Answer.YES, "12 bytes identical", exact=True)
@@ -120,9 +120,9 @@ def test_timing() -> None:
 def test_compare() -> None:
     from kerncap.api.compare import CompareResult, Difference, Variant
     from kerncap.replay.outcome import Compiled
+    from kerncap.replay.paired_times import Ratio
     from kerncap.replay.stage_diff import compare_stage
-    from kerncap.replay.statistics import Ratio
-    from kerncap.replay.wording import Verdict
+    from kerncap.replay.verdict_words import Verdict
 
     compiled = Compiled(registers=32, occupancy=0.5, grid=(1, 1, 1), block=(32, 1, 1), compile_ms=3.5)
     variants = [
@@ -144,7 +144,7 @@ def test_edit() -> None:
     from kerncap.api.edit.diagnostics import Diagnostic
     from kerncap.api.edit.edit_result import EditResult, Times
     from kerncap.replay.outcome import Compiled
-    from kerncap.replay.wording import Verdict
+    from kerncap.replay.verdict_words import Verdict
 
     reason = "out: 3 of 8 elements differ, first at out[0, 4]: expected 1.0, found 2.0; max abs 1"
     result = EditResult(

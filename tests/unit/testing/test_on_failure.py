@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kerncap.errors import KerncapError
-from kerncap.testing.on_failure import again, blamed
-from kerncap.testing.on_failure.again import Left, Pytest
+from kerncap.testing.on_failure import blamed, rerun
 from kerncap.testing.on_failure.notes import FailedTest, Notes, OfAllTests, OfOneTest, Tensor
+from kerncap.testing.on_failure.rerun import Left, Pytest
 from kerncap.testing.on_failure.summary import markdown
 
 
@@ -135,7 +135,7 @@ def run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed: FailedTes
             answer = json.dumps(answer)
         return SimpleNamespace(stdout=answer, stderr="kerncap: it was away\n", returncode=3)
 
-    monkeypatch.setattr(again.child, "run_text", run_text)
+    monkeypatch.setattr(rerun.child, "run_text", run_text)
     left = Pytest(["pytest"], tmp_path, {}, Notes(tmp_path)).again(failed, tmp_path / "out")
     return asked, left
 
@@ -161,7 +161,7 @@ def test_which_launches_are_captured(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [*left.reproducers] == [two] and not one.exists()
 
     asked, left = run_again(tmp_path, monkeypatch, failed, document(one, status=0))
-    assert left == Left("t.py::t", {}, again.PASSED) and not one.exists()
+    assert left == Left("t.py::t", {}, rerun.PASSED) and not one.exists()
     asked, left = run_again(tmp_path, monkeypatch, FailedTest("t.py::t", "fault"), document(one, status=139))
     assert asked == [["--on-fault"]] and left.reproducers == {one: "it faulted"}
     asked, left = run_again(
@@ -192,7 +192,7 @@ def test_an_error_of_the_format_is_a_reason(tmp_path: Path, monkeypatch: pytest.
     def damaged(*_: Any) -> Any:
         raise KerncapError("index: damaged")
 
-    monkeypatch.setattr(again.blamed, "writers", damaged)
+    monkeypatch.setattr(rerun.blamed, "writers", damaged)
     _, left = run_again(
         tmp_path, monkeypatch, FailedTest("t", "failed"), document(tmp_path / "out/t/scale-1")
     )

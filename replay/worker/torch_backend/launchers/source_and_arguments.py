@@ -18,7 +18,7 @@ from ...common.failures import KernelError, Refused
 from ...common.fresh_source import Fresh
 from ...job import Job
 from ...triton_launch.launch_values import Values
-from .. import guard
+from .. import replaced_functions
 from ..isolation import MODULE_PREFIX
 from . import places
 
@@ -98,7 +98,7 @@ class SourceKernel:
                 f"{entry} in {path.name} is not a @triton.jit function but a {type(function).__name__}"
             )
         own = job["source"] is not None and path == Path(job["folder"]) / job["source"]
-        if not own and (problem := guard.foreign_launch(function)):
+        if not own and (problem := replaced_functions.foreign_launch(function)):
             raise Refused(f"{entry} in {path.name} can't be judged: {problem}")
         self.function = function
         self._check_signature(path)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.races.points import Points, count_of, full_domain, points_of, ranges_of
+from kerncap.sanitizer.checks.races.shared_bytes import Points, count_of, full_domain, points_of, ranges_of
 from kerncap.sanitizer.checks.races.sides import Side, program_axes, sides_of
 from kerncap.sanitizer.diagnose.place import tensor_of
 from kerncap.sanitizer.paged_bytes import NotReadable

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kerncap.sanitizer.analysis import Analysis
+from kerncap.sanitizer.checks.races.disjoint_tiles import Relation
 from kerncap.sanitizer.checks.races.ordering.arrivals import Arrival, find_arrivals
 from kerncap.sanitizer.checks.races.ordering.locks import Lock, find_locks
 from kerncap.sanitizer.checks.races.ordering.pair_order import Construct, PairOrder
 from kerncap.sanitizer.checks.races.ordering.program_order import ProgramOrder
 from kerncap.sanitizer.checks.races.ordering.sync_words import Words, line_of
-from kerncap.sanitizer.checks.races.relation import Relation
 from kerncap.sanitizer.checks.spin_loops import (
     Wait,
     is_everywhere,

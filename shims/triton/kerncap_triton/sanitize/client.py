@@ -15,9 +15,9 @@ from typing import Dict, List, Optional
 from .. import generations
 from ..record_writer import OwnDescriptor
 from . import messages
-from .contents import Reader
-from .description import Description
 from .hooks import Watcher, warn_not_carried_out
+from .launch_description import Description
+from .storage_contents import Reader
 
 _AT_ONCE = 1 << 30
 

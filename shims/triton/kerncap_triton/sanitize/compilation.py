@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from .. import generations
-from . import targets
+from . import gpu_targets
 
 _HOOK = "add_stages_inspection_hook"
 MAX_VARIANTS = 4096  # compiled variants that are kept for one kernel
@@ -145,7 +145,7 @@ def compile_source(source: Any, options: Any, target: Any) -> str:
     ir.load_dialects(context)
     backend.load_dialects(context)
     implementation = backend.get_codegen_implementation(options)
-    with _lock, targets.as_current(target), _with_line_info():
+    with _lock, gpu_targets.as_current(target), _with_line_info():
         module = source.make_ir(target, options, implementation, backend.get_module_map(), context)
         stages: Dict[str, Any] = {}
         backend.add_stages(stages, options, source.language)
@@ -176,7 +176,7 @@ def every_stage(fn: Any, bound: Bound, target: Any, keep: Callable[[str, str], N
     plain: Dict[str, Any] = {}
     given: Dict[str, Tuple[str, Dict[str, Any]]] = {}
     metadata = {"target": target, **getattr(options, "__dict__", {})}
-    with _lock, targets.as_current(target), _with_line_info(), _name_that_compiles(fn):
+    with _lock, gpu_targets.as_current(target), _with_line_info(), _name_that_compiles(fn):
         module = source.make_ir(target, options, implementation, backend.get_module_map(), context)
         keep("source", str(module))
         backend.add_stages(stages, options, source.language)
@@ -293,7 +293,7 @@ def _binder(fn: Any, target: Any) -> Tuple[Any, Any]:
 
     jit: Any = sys.modules["triton.runtime.jit"]
     backend = make_backend(target)
-    if not targets.has_gpu():
+    if not gpu_targets.has_gpu():
         # Some generations warn, once, of coming defaults of code generation: there is none here.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from . import compilation, hooks, targets
+from . import compilation, gpu_targets, hooks
 from .arguments import Undescribable
-from .description import Description, describe, grid_of
+from .launch_description import Description, describe, grid_of
 
 
 def patch(kind: Any) -> None:
@@ -16,7 +16,7 @@ def patch(kind: Any) -> None:
     @functools.wraps(original)
     def with_grid(self: Any, /, grid: Any) -> Any:
         runner = original(self, grid)
-        if not targets.has_gpu():
+        if not gpu_targets.has_gpu():
             return runner  # the stand-in driver's launcher sees it
 
         @functools.wraps(runner)
@@ -54,5 +54,5 @@ def _describe(watcher: hooks.Watcher, kernel: Any, grid: Any, args: Any) -> Desc
         dict(zip(names, args)), dict(source.signature), dict(source.constants or {}), {}, kernel.metadata, ""
     )
     numbers = grid_of(tuple(grid), {})
-    target = getattr(kernel.metadata, "target", None) or targets.parse(targets.current())
+    target = getattr(kernel.metadata, "target", None) or gpu_targets.parse(gpu_targets.current())
     return describe(fn, bound, str(kernel.asm["ttir"]), numbers, target, {}, "", watcher.allocations)

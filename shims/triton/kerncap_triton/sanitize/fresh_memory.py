@@ -12,9 +12,9 @@ import sys
 import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from .. import cuda
+from .. import torch_device
 from ..call import python_stack
-from . import resident, wrapped
+from . import backed_pages, wrapped_torch
 
 # No value of any type that a program is likely to compute.
 PATTERN = bytes((0x7B, 0xE3, 0x95, 0xC1, 0x5D, 0xA9, 0xF6, 0xFD))
@@ -50,9 +50,9 @@ class _Filled(NamedTuple):
 def patch(torch: Any) -> None:
     """Wrap what allocates without writing. A torch that lacks what is needed here stays as it is."""
     for name in _FACTORIES:
-        wrapped.wrap(torch, name, _filled_after)
+        wrapped_torch.wrap(torch, name, _filled_after)
     for name in _METHODS:
-        wrapped.wrap(torch.Tensor, name, _filled_after)
+        wrapped_torch.wrap(torch.Tensor, name, _filled_after)
 
 
 def pattern_of(holders: List[Any], address: int, size: int) -> Optional[bytes]:
@@ -190,21 +190,21 @@ def fill_host(address: int, size: int) -> None:
 
 def _fill_ends(address: int, size: int) -> None:
     """Of a mapping, whose pages are backed one by one as they are written."""
-    inner = -(-address // resident.PAGE) * resident.PAGE
-    length = (address + size - inner) // resident.PAGE * resident.PAGE
+    inner = -(-address // backed_pages.PAGE) * backed_pages.PAGE
+    length = (address + size - inner) // backed_pages.PAGE * backed_pages.PAGE
     ctypes.CDLL(None).madvise(ctypes.c_void_p(inner), ctypes.c_size_t(length), _NO_HUGE_PAGES)
     # To the ends of pages: the rest of a page that is backed would count as written.
-    fill_host(address, -(-(address + _END) // resident.PAGE) * resident.PAGE - address)
-    last = (address + size - _END) // resident.PAGE * resident.PAGE
+    fill_host(address, -(-(address + _END) // backed_pages.PAGE) * backed_pages.PAGE - address)
+    last = (address + size - _END) // backed_pages.PAGE * backed_pages.PAGE
     fill_host(last, address + size - last)
 
 
 def _fill_pages(address: int, size: int, first: int, last: int) -> None:
     """Fill the pages of [first, last) that nobody wrote, before torch reads there: a read backs them."""
-    low = max((address + first) // resident.PAGE * resident.PAGE, address)
-    high = min(-(-(address + last) // resident.PAGE) * resident.PAGE, address + size)
+    low = max((address + first) // backed_pages.PAGE * backed_pages.PAGE, address)
+    high = min(-(-(address + last) // backed_pages.PAGE) * backed_pages.PAGE, address + size)
     at = 0
-    for start, end in [*resident.ranges(low, high - low), (high - low, high - low)]:
+    for start, end in [*backed_pages.ranges(low, high - low), (high - low, high - low)]:
         if at < start:
             fill_host(low + at, start - at)
         at = end
@@ -212,9 +212,9 @@ def _fill_pages(address: int, size: int, first: int, last: int) -> None:
 
 def _fill_device(torch: Any, storage: Any, device: Any, size: int) -> bool:
     """On the current stream, as any other kernel that would write it."""
-    if device.type == "cuda" and cuda.is_capturing():
+    if device.type == "cuda" and torch_device.is_capturing():
         return False
-    with cuda.quiet():
+    with torch_device.quiet():
         if size >= 8:
             words = torch.tensor([], dtype=torch.int64, device=device)
             words.set_(storage, 0, (size // 8,), (1,))

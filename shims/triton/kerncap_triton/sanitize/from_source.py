@@ -96,14 +96,14 @@ def compile_job(job: Dict[str, Any]) -> List[Dict[str, str]]:
         os.environ["MLIR_ENABLE_DUMP"] = "1"
     import triton  # noqa: F401
 
-    from . import compilation, targets
+    from . import compilation, gpu_targets
 
     try:
-        target = targets.parse(job["target"])
+        target = gpu_targets.parse(job["target"])
     except ValueError as error:
         raise Refused(str(error)) from error
     # For a module that asks for the device as it is imported. Triton itself would import torch to find one.
-    targets.stand_in(target, _no_launch)
+    gpu_targets.stand_in(target, _no_launch)
     module = _load(job["module"])
     function = _entry(module, job["entry"])
     build = _Builder(job["views"], module)

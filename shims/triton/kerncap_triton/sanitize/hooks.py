@@ -8,10 +8,10 @@ import warnings
 from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from .. import cuda
-from . import compilation, targets
+from .. import torch_device
+from . import compilation, gpu_targets
 from .arguments import Undescribable, tensors
-from .description import Description, describe, grid_of
+from .launch_description import Description, describe, grid_of
 from .messages import HostRead
 
 _install_lock = threading.Lock()
@@ -103,11 +103,11 @@ class watching:
 def install(run_tuner: RunTuner) -> None:
     """Put the hooks on Triton, which is imported. Without a watcher they cost a look at a variable.
 
-    ``run_tuner``: `tuning.run`.
+    ``run_tuner``: `autotuner.run`.
     """
     patch_jit(import_module("triton.runtime.jit"))
     patch_autotuner(import_module("triton.runtime.autotuner"), run_tuner)
-    targets.provide(launch_compiled)
+    gpu_targets.provide(launch_compiled)
 
 
 def patch_jit(module: Any) -> None:
@@ -129,7 +129,7 @@ def patch_jit(module: Any) -> None:
 
 
 def patch_autotuner(module: Any, run_tuner: RunTuner) -> None:
-    """``run_tuner``: `tuning.run`."""
+    """``run_tuner``: `autotuner.run`."""
     kind = module.Autotuner
     with _install_lock:
         if "kerncap_sanitize" in vars(kind):
@@ -236,7 +236,7 @@ def hand_over(watcher: Watcher, description: Description, carry_out: bool) -> No
 def _describe(
     watcher: Watcher, fn: Any, args: Tuple[Any, ...], given: Dict[str, Any], grid: Any, original: Any
 ) -> Description:
-    target = targets.parse(watcher.target or targets.current())
+    target = gpu_targets.parse(watcher.target or gpu_targets.current())
     bound = compilation.bind(fn, args, given, target)
     text = compilation.ttir(fn, bound, target)
     complaint = compilation.changed_global(fn)
@@ -281,7 +281,7 @@ def launch_compiled(source: Any, grid: Tuple[int, int, int], arguments: Tuple[An
     fn = getattr(source, "fn", None)
     if watcher is None or fn is None:
         raise CannotCarryOut("kerncap sanitize: only kernels of @triton.jit can be carried out with no GPU")
-    target = targets.parse(watcher.target or targets.current())
+    target = gpu_targets.parse(watcher.target or gpu_targets.current())
     text = quietly(lambda: compilation.compile_source(source, None, target))
     names = [str(name) for name in fn.arg_names]
     constants = dict(getattr(source, "constants", None) or {})
@@ -307,7 +307,7 @@ def _is_on_cpu(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
     """
     found = False
     for tensor in tensors([*args, *kwargs.values()]):
-        if tensor.device.type != "cpu" or (cuda.is_live() and getattr(tensor, "is_pinned", bool)()):
+        if tensor.device.type != "cpu" or (torch_device.is_live() and getattr(tensor, "is_pinned", bool)()):
             return False
         found = True
-    return found or not targets.has_gpu()
+    return found or not gpu_targets.has_gpu()

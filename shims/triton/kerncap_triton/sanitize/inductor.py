@@ -8,9 +8,9 @@ from typing import Any, Dict, Optional, Tuple
 
 from .. import inductor
 from ..session import ThreadState
-from . import hooks, targets
+from . import gpu_targets, hooks
 from .arguments import Undescribable
-from .description import Description, make, text_of
+from .launch_description import Description, make, text_of
 
 
 class _Session:
@@ -91,7 +91,7 @@ def _describe(
         dict(call.signature),
         text,
         call.grid_value(),
-        targets.current(),
+        gpu_targets.current(),
         configuration,
         allocations=watcher.allocations,
     )

@@ -14,7 +14,7 @@ import time
 import types
 from typing import Any, Callable, Dict, Optional
 
-from . import gpu_figures, wrapped
+from . import gpu_figures, wrapped_torch
 
 _NODES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _installed: "list[_Answers]" = []
@@ -30,7 +30,7 @@ def is_wanted(torch: Any) -> bool:
 
 
 def install(torch: Any, target_name: str, parse: Callable[[str], Any], note: Callable[[str], None]) -> None:
-    """``parse``: `targets.parse`. ``note`` is called once, by the first question that is answered."""
+    """``parse``: `gpu_targets.parse`. ``note`` is called once, by the first question that is answered."""
     answer = _Answers(torch, target_name, parse, note)
     cuda = torch.cuda
     for module, stand_in in ((cuda, _Cuda), (getattr(torch, "accelerator", None), _Accelerator)):
@@ -293,13 +293,13 @@ def _wrap_devices(torch: Any, answer: _Answers) -> None:
     constructors = _device._device_constructors()
     known = [name for name, value in vars(torch).items() if callable(value) and _is_in(value, constructors)]
     for name in [*known, *(name for name in vars(torch) if name.endswith("_like"))]:
-        wrapped.wrap(torch, name, elsewhere)
+        wrapped_torch.wrap(torch, name, elsewhere)
     for name in [name for name in dir(torch.Tensor) if name.startswith("new_")]:
-        wrapped.wrap(torch.Tensor, name, elsewhere)
-    wrapped.wrap(torch.Tensor, "to", to)
-    wrapped.wrap(torch, "load", loaded)
+        wrapped_torch.wrap(torch.Tensor, name, elsewhere)
+    wrapped_torch.wrap(torch.Tensor, "to", to)
+    wrapped_torch.wrap(torch, "load", loaded)
     for name in ("cuda", "pin_memory"):
-        wrapped.wrap(torch.Tensor, name, lambda original, args, kwargs: args[0])
+        wrapped_torch.wrap(torch.Tensor, name, lambda original, args, kwargs: args[0])
     torch.Tensor.is_cuda = property(lambda tensor: tensor.device.type == "cpu")
 
     enter = _device.DeviceContext.__init__

@@ -87,15 +87,15 @@ def _jit(module: Any) -> None:
 
 
 def _autotuner(module: Any) -> None:
-    from . import hooks, tuning
+    from . import autotuner, hooks
 
-    hooks.patch_autotuner(module, tuning.run)
+    hooks.patch_autotuner(module, autotuner.run)
 
 
 def _driver(module: Any) -> None:
-    from . import hooks, targets
+    from . import gpu_targets, hooks
 
-    targets.provide(hooks.launch_compiled, module, _target or DEFAULT)
+    gpu_targets.provide(hooks.launch_compiled, module, _target or DEFAULT)
 
 
 def _compiled(module: Any) -> None:
@@ -125,10 +125,10 @@ def _torch(module: Any) -> None:
 
             host_reads.watch(module, _host_read)
     if _target is not None:
-        from . import stand_in_gpu, targets
+        from . import gpu_targets, stand_in_gpu
 
         if stand_in_gpu.is_wanted(module):
-            stand_in_gpu.install(module, _target, targets.parse, _note)
+            stand_in_gpu.install(module, _target, gpu_targets.parse, _note)
 
 
 def _host_read(read: HostRead) -> None:

@@ -15,11 +15,11 @@ from kerncap.api.prove.proof_launches import captured as captured_launch
 from kerncap.format import Reproducer
 from kerncap.sanitizer.concrete import formats
 from kerncap.sanitizer.concrete.run import Limits
+from kerncap.sanitizer.equality.kernel_runs import Kernel, kernel_of
 from kerncap.sanitizer.equality.numbers import Array, Ints, Words, named
 from kerncap.sanitizer.equality.ptx.launch import PtxLaunch
 from kerncap.sanitizer.equality.ptx.run import PtxRun
 from kerncap.sanitizer.equality.readable_inputs import INPUTS, Reals
-from kerncap.sanitizer.equality.runs import Kernel, kernel_of
 from kerncap.sanitizer.sources.reproducer import ReproducerContents
 from tests.integration.conftest import CommandLine
 from tests.integration.equality.cuda.pairs import EQUAL

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from kerncap.sanitizer.equality.kernel_runs import Budget, kernel_of, run
 from kerncap.sanitizer.equality.numbers import named
 from kerncap.sanitizer.equality.proof import LIMITS, prove
 from kerncap.sanitizer.equality.readable_inputs import INPUTS, Reals
-from kerncap.sanitizer.equality.runs import Budget, kernel_of, run
 from tests.integration.equality.cuda.pairs import EQUAL, MISTAKES, NOT_MODELLED
 
 Floats = npt.NDArray[np.float64]

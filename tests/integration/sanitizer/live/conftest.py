@@ -17,7 +17,7 @@ from kerncap.api.sanitize.program import LiveOptions, SanitizeResult, sanitize_c
 from kerncap.capture.target import TargetResult
 from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.live.judge import Engine
+from kerncap.sanitizer.live.judged_once import Engine
 from kerncap.sanitizer.options import Options
 from tests.integration import forked_commands
 

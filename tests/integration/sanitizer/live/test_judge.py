@@ -10,8 +10,8 @@ import numpy as np
 
 from kerncap.sanitizer.findings import LaunchReport
 from kerncap.sanitizer.launch import Launch, ScalarArgument, Storage, TensorArgument
-from kerncap.sanitizer.live.carry import changed_stretches
-from kerncap.sanitizer.live.judge import Judge
+from kerncap.sanitizer.live.carried_out import changed_stretches
+from kerncap.sanitizer.live.judged_once import Judge
 from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.paged_bytes import Bytes, Run
 from kerncap.sanitizer.sources.fetched_contents import FetchedContents

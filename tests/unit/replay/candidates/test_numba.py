@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.api.edit.originals import patch_of
+from kerncap.api.edit.application_files import patch_of
 from kerncap.api.edit.working_copy import WorkingCopy, unit_of
 from kerncap.capture import images, languages
 from kerncap.capture.languages import SourceRequest

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kerncap.answer import Answer
-from kerncap.replay.wording import Tolerance
+from kerncap.replay.verdict_words import Tolerance
 from tests.unit.replay import build
 from tests.unit.replay.build import Launch
 from tests.unit.replay.resident import Resident, resident

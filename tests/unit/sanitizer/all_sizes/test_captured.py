@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kerncap.errors import UsageError
-from kerncap.sanitizer.all_sizes.captured import described
-from kerncap.sanitizer.all_sizes.statement import parse
+from kerncap.sanitizer.all_sizes.captured_sizes import described
+from kerncap.sanitizer.all_sizes.stated_sizes import parse
 from kerncap.sanitizer.launch import Argument, PointerArgument, ScalarArgument, TensorArgument
 
 

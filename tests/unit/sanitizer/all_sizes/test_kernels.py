@@ -11,7 +11,7 @@ import triton.language as tl
 
 from kerncap.sanitizer.all_sizes.launches import all_sizes
 from kerncap.sanitizer.all_sizes.sizes_engine import sanitize_all_sizes
-from kerncap.sanitizer.all_sizes.statement import parse
+from kerncap.sanitizer.all_sizes.stated_sizes import parse
 from kerncap.sanitizer.findings import LaunchReport, Proved, Unproven, Violated
 from kerncap.sanitizer.options import Options
 from tests.unit.sanitizer.checks import kernels

@@ -6,7 +6,7 @@ import pytest
 
 from kerncap.sanitizer.all_sizes.launches import AllSizes, all_sizes
 from kerncap.sanitizer.all_sizes.sizes_engine import CHECKS, sanitize_all_sizes
-from kerncap.sanitizer.all_sizes.statement import parse
+from kerncap.sanitizer.all_sizes.stated_sizes import parse
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import Proved, Violated
 from kerncap.sanitizer.options import Options

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.read_source import ContentsSource
+from kerncap.sanitizer.checks.memory_before_launch import ContentsSource
 from kerncap.sanitizer.footprint import footprint
 from kerncap.sanitizer.launch import (
     Argument,

@@ -10,8 +10,8 @@ import pytest
 
 from kerncap.sanitizer.checks import races
 from kerncap.sanitizer.checks.races import conflict_findings
-from kerncap.sanitizer.checks.races.ranges import Ranges
-from kerncap.sanitizer.checks.races.relation import Relation
+from kerncap.sanitizer.checks.races.disjoint_tiles import Relation
+from kerncap.sanitizer.checks.races.expression_bounds import Ranges
 from kerncap.sanitizer.checks.races.sides import Side, program_axes, sides_of
 from kerncap.sanitizer.diagnose.confirm import Confirmation
 from kerncap.sanitizer.findings import Proved, Settled, Unproven, Violated

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from kerncap.sanitizer import engine
-from kerncap.sanitizer.checks.races import lanes
+from kerncap.sanitizer.checks.races import lanes_of_one_store
 from kerncap.sanitizer.concrete.run import Limits
 from kerncap.sanitizer.engine import sanitize
 from kerncap.sanitizer.findings import Finding, LaunchReport, Unproven
@@ -146,14 +146,16 @@ def test_values_that_are_equal_by_chance_are_unproven(known: bool) -> None:
     index = np.arange(16, dtype=np.int32)
     index[5] = 12
     reason = _open(_report(scatter_clamped, index, known=known))
-    assert reason == lanes.EQUAL_LANES if known else "is not known" in reason
+    assert reason == lanes_of_one_store.EQUAL_LANES if known else "is not known" in reason
 
 
 def test_a_value_that_is_undefined_is_unproven() -> None:
     """Beside the finding that it is stored."""
     report = _report(scatter_left_out, TWICE, n=5)
     assert {one.check for one in report.findings} == {"uninit"}
-    assert [one.verdict for one in report.settled if one.check == "race"] == [Unproven(lanes.UNDEFINED_LANES)]
+    assert [one.verdict for one in report.settled if one.check == "race"] == [
+        Unproven(lanes_of_one_store.UNDEFINED_LANES)
+    ]
 
 
 @pytest.mark.parametrize("limit", ["programs", "operations"])
@@ -163,9 +165,9 @@ def test_what_the_search_does_not_reach_is_unproven(limit: str, monkeypatch: pyt
     (finding,) = _lanes(_report(scatter, index, programs=4))
     assert finding.place.program_id == (3, 0, 0)
     if limit == "programs":
-        monkeypatch.setattr(lanes, "_MAX_PROGRAMS", 3)
+        monkeypatch.setattr(lanes_of_one_store, "_MAX_PROGRAMS", 3)
     else:
-        monkeypatch.setattr(lanes, "_LIMITS", Limits(10, 60.0))
+        monkeypatch.setattr(lanes_of_one_store, "_LIMITS", Limits(10, 60.0))
     reason = _open(_report(scatter, index, programs=4))
     assert reason.startswith(
         "whether two lanes store different values to one place is not decided: too large"
@@ -269,7 +271,7 @@ def test_lanes_that_are_apart_or_store_one_value(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["apart", "wrapped, masked", "a number", "wrapped, one each"])
 def test_what_the_expressions_show_is_not_evaluated(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "evaluate", lambda *_, **__: pytest.fail("it was evaluated"))
+    monkeypatch.setattr(lanes_of_one_store, "evaluate", lambda *_, **__: pytest.fail("it was evaluated"))
     monkeypatch.setenv("KERNCAP_SANITIZER_STRICT", "1")
     _affine(kind)
 
@@ -283,7 +285,7 @@ def packed_rows(starts, o, B: tl.constexpr):
 
 
 def test_a_place_from_memory_that_all_lanes_share_is_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "evaluate", lambda *_, **__: pytest.fail("it was evaluated"))
+    monkeypatch.setattr(lanes_of_one_store, "evaluate", lambda *_, **__: pytest.fail("it was evaluated"))
     monkeypatch.setenv("KERNCAP_SANITIZER_STRICT", "1")
     starts = np.array([0, 1, 1, 4], np.int64)
     given = {"starts": "*i64", "o": F}
@@ -305,7 +307,7 @@ def test_a_place_from_memory_that_is_multiplied(
 ) -> None:
     """If nothing is known of the number, the products may wrap around in 64 bits: in all lanes alike."""
     if not found:
-        monkeypatch.setattr(lanes, "evaluate", lambda *_, **__: pytest.fail("it was evaluated"))
+        monkeypatch.setattr(lanes_of_one_store, "evaluate", lambda *_, **__: pytest.fail("it was evaluated"))
         monkeypatch.setenv("KERNCAP_SANITIZER_STRICT", "1")
     given = {"table": "*i64", "o": "*i64"}
     contents = [np.array([1, 0], np.int64) if found else None, zeros(32, "int64")]
@@ -341,4 +343,4 @@ def test_sums_that_differ_by_what_they_may_be_rounded_by_are_unproven(apart: flo
     data = np.repeat(np.array([1.0, apart] * 2, dtype=np.float32), 4)
     report = sanitize(launched(sums_of_pairs, (1,), {"x": F, "o": F}, [data, zeros(2)], x=(16,), o=(2,), B=4))
     assert len(_lanes(report)) == found
-    assert found or _open(report) == lanes.ROUNDED_LANES
+    assert found or _open(report) == lanes_of_one_store.ROUNDED_LANES

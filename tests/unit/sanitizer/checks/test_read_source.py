@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kerncap.sanitizer.checks.read_source import ContentsSource
+from kerncap.sanitizer.checks.memory_before_launch import ContentsSource
 from kerncap.sanitizer.symbolic.expr import Buffer
 from tests.unit.sanitizer.checks.memory_launches import launch_of
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.field_arithmetic import PRIMES
+from kerncap.sanitizer.equality.field_draw import Field
 from kerncap.sanitizer.equality.numbers import Array, NotModelled, named
 
 COUNT = 500

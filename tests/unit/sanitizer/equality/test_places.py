@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from kerncap.sanitizer.equality.field import Field
 from kerncap.sanitizer.equality.field_arithmetic import PRIMES
+from kerncap.sanitizer.equality.field_draw import Field
 from kerncap.sanitizer.equality.numbers import NotModelled, named
 from kerncap.sanitizer.equality.places import (
     Places,

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kerncap.sanitizer.live.carry import CarryOutError
-from kerncap.sanitizer.live.judge import Judge
+from kerncap.sanitizer.live.carried_out import CarryOutError
+from kerncap.sanitizer.live.judged_once import Judge
 from kerncap.sanitizer.live.target_socket import LiveServer
 from kerncap.sanitizer.sources import hook_messages as messages
 

@@ -15,8 +15,8 @@ from kerncap.format import Reproducer
 from kerncap.report.sanitize_answer import counts_of
 from kerncap.sanitizer.launch import TensorArgument
 from kerncap.sanitizer.options import Options
-from kerncap.sanitizer.sources.origins import texts_of, with_original_places
 from kerncap.sanitizer.sources.reproducer import launch_from_reproducer, notes_of
+from kerncap.sanitizer.sources.source_lines import texts_of, with_original_places
 from tests.golden.contents import BLOCK, block_contents
 from tests.unit.format.damage import GOLDEN_BLOCK, edit_manifest
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kerncap.errors import UsageError
-from kerncap.sanitizer.all_sizes.formula import formula
+from kerncap.sanitizer.all_sizes.size_formula import formula
 from kerncap.sanitizer.symbolic.expr import Expr, Variable, const, var
 
 MOST_SIZES = 12

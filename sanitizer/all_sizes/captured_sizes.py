@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from kerncap.errors import UsageError
-from kerncap.sanitizer.all_sizes.formula import formula
-from kerncap.sanitizer.all_sizes.statement import Statement, split
-from kerncap.sanitizer.checks.read_source import ContentsSource
+from kerncap.sanitizer.all_sizes.size_formula import formula
+from kerncap.sanitizer.all_sizes.stated_sizes import Statement, split
+from kerncap.sanitizer.checks.memory_before_launch import ContentsSource
 from kerncap.sanitizer.launch import (
     Argument,
     DescriptorArgument,

@@ -13,7 +13,7 @@ import numpy as np
 
 from kerncap.sanitizer.launch import ScalarArgument
 from kerncap.sanitizer.shared.in_flight import Thread, Wait, merge
-from kerncap.sanitizer.shared.needed import FLOW, YIELDS, unmodelled
+from kerncap.sanitizer.shared.needed_operations import FLOW, YIELDS, unmodelled
 from kerncap.sanitizer.shared.program_run import Env, Run, Stopped, named
 from kerncap.sanitizer.shared.scalars import Unknown, computed
 from kerncap.sanitizer.ttir.ir import Block, Operation, Region, Value

@@ -23,7 +23,7 @@ from kerncap.sanitizer.equality.ptx import code
 from kerncap.sanitizer.equality.ptx.launch import PtxLaunch
 from kerncap.sanitizer.equality.ptx.reader import read
 from kerncap.sanitizer.equality.ptx.run import IN_A_STRUCTURE, PtxRun, scalars_of
-from kerncap.sanitizer.equality.ptx.work import TooMuch
+from kerncap.sanitizer.equality.ptx.run_limits import TooMuch
 from kerncap.sanitizer.launch import Contents, Launch, ScalarArgument, Unwritten
 from kerncap.sanitizer.paged_bytes import Bytes, NotReadable, PagedBytes, Run
 from kerncap.sanitizer.ttir.ir import Dense, FloatType, Module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import cuda, native, nvtx_ranges, timeline
+from . import native_shims, nvtx_ranges, timeline, torch_device
 from .call import Call
 from .contract import key, word
 from .kernels import Counters
@@ -52,7 +52,7 @@ class Timing:
         configuration, self._config = self.call.configuration(self.counters.configurations)
         with self.session.lock:
             self.counters.configs.add(configuration)
-        shim = native.serving(kernel.mode)
+        shim = native_shims.serving(kernel.mode)
         if shim is not None and shim.takes_config:
             shim.config(f"{kernel.qualified_name}\t{self._config}")
             self.session.resources.setdefault("clock", {key.clock: None, key.clock_reason: None})
@@ -66,10 +66,10 @@ class Timing:
             self._thing.update({key.device: alike.device, key.grid: alike.grid})
         clock = _BY_HOST
         if kernel.mode != word.mode.interpreter:
-            clock = _BY_EVENTS if cuda.is_live() and not cuda.is_capturing() else _BY_NONE
+            clock = _BY_EVENTS if torch_device.is_live() and not torch_device.is_capturing() else _BY_NONE
         self._said(clock)
         if clock is _BY_EVENTS:
-            self._start = cuda.torch_module().cuda.Event(enable_timing=True)
+            self._start = torch_device.torch_module().cuda.Event(enable_timing=True)
             self._start.record()
         self._started_ns = time.perf_counter_ns()
 
@@ -78,7 +78,7 @@ class Timing:
         if self._row is None:
             return self.session.tick_counts()
         if self._start is not None:
-            end = cuda.torch_module().cuda.Event(enable_timing=True)
+            end = torch_device.torch_module().cuda.Event(enable_timing=True)
             end.record()
             pending_of(self.session).add(self._start, end, self.counters.rows, self._row, self._thing)
         elif self.counters.kernel.mode == word.mode.interpreter:
@@ -136,7 +136,7 @@ class Pending:
         left = []
         for pair in self._pairs:
             start, end, rows, row, thing, origin = pair
-            if end.query() or (wait and cuda.drain(end, EXIT_TIMEOUT_S)):
+            if end.query() or (wait and torch_device.drain(end, EXIT_TIMEOUT_S)):
                 elapsed_ns = int(start.elapsed_time(end) * 1e6)
                 rows.took(row, elapsed_ns)
                 event, time_ns = origin
@@ -151,12 +151,12 @@ class Pending:
         known = self._origins.get(device)
         may_renew = known is not None and known[0] is not None
         if known is None or (may_renew and time.perf_counter_ns() - known[1] > ORIGIN_LASTS_NS):
-            module = cuda.torch_module().cuda
+            module = torch_device.torch_module().cuda
             event = module.Event(enable_timing=True)
             stream, started_ns = module.Stream(), time.perf_counter_ns()
             event.record(stream)
             # Streams may share a queue with a kernel that waits for this thread.
-            passed = cuda.drain(event, ORIGIN_TIMEOUT_S)
+            passed = torch_device.drain(event, ORIGIN_TIMEOUT_S)
             middle_ns = (started_ns + time.perf_counter_ns()) // 2
             known = self._origins[device] = event if passed else None, middle_ns
         return known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kerncap.api.blame.outputs import Comparison, Limits, Outputs, compare, of_memory
+from kerncap.api.blame.stage_outputs import Comparison, Limits, Outputs, compare, of_memory
 from kerncap.api.compiled_stages import State, change_between
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer

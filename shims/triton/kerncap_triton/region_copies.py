@@ -1,7 +1,7 @@
 """Moves regions' bytes between memory and files, in pieces and with several writers.
 
 Sources hand out *pieces*: (region, offset in it, host address, length). A host region is its own
-piece; a device region goes through pinned buffers (cuda.py). What is done with a piece (store it,
+piece; a device region goes through pinned buffers (torch_device.py). What is done with a piece (store it,
 compare it) is the same for both and runs without the GIL: memcmp through ctypes, pwrite, preadv.
 
 A file is never mapped: a file system that is full can't back a page of it, not even of a hole that is only

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import copying, cuda
-from .images import Image
+from . import region_copies, torch_device
+from .memory_files import Image
 from .reachable_memory import ReachableMemory, Region
 
 Chunks = List[Tuple[int, int]]
@@ -32,12 +32,12 @@ class State:
         self.image.resize(self.size)
         if on_device:
             device = [(n, r) for n, r in enumerate(self._regions) if is_on_device(r) and r.size]
-            self.clones = cuda.clones_of(device, self._timeout_s) if device else {}
-        self._each_piece(self._rest(), copying.Store(self.image.fd, self.offsets, self.chunk))
+            self.clones = torch_device.clones_of(device, self._timeout_s) if device else {}
+        self._each_piece(self._rest(), region_copies.Store(self.image.fd, self.offsets, self.chunk))
 
     def fetch(self) -> None:
         """Bring to the image what is still on devices."""
-        store = copying.Store(self.image.fd, self.offsets, self.chunk)
+        store = region_copies.Store(self.image.fd, self.offsets, self.chunk)
         self._each_piece(sorted(self.clones.items()), store)
         self.clones = {}
 
@@ -49,9 +49,9 @@ class State:
         assert out is None or not self.clones
         chunks: Chunks = []
         for number, clone in self.clones.items():
-            changed = cuda.changed_chunks(self._regions[number], clone, self.chunk)
+            changed = torch_device.changed_chunks(self._regions[number], clone, self.chunk)
             chunks.extend((number, chunk) for chunk in changed)
-        compare = copying.Compare(self.image.fd, self.offsets, self.chunk, out)
+        compare = region_copies.Compare(self.image.fd, self.offsets, self.chunk, out)
         self._each_piece(self._rest(), compare)
         return chunks + compare.chunks
 
@@ -62,39 +62,39 @@ class State:
             if is_on_device(region):
                 device.append((number, region))
             else:
-                copying.restore_host(region, self.image.fd, self.offsets[number], self.chunk)
+                region_copies.restore_host(region, self.image.fd, self.offsets[number], self.chunk)
         if device:
-            compare = copying.Compare(self.image.fd, self.offsets, self.chunk)
-            cuda.copy_out(device, compare, self._timeout_s)
+            compare = region_copies.Compare(self.image.fd, self.offsets, self.chunk)
+            torch_device.copy_out(device, compare, self._timeout_s)
             for number, region in device:
                 changed = sorted(chunk for found, chunk in compare.chunks if found == number)
-                cuda.copy_in(region, self.image.fd, self.offsets[number], changed, self.chunk)
+                torch_device.copy_in(region, self.image.fd, self.offsets[number], changed, self.chunk)
         for number, clone in self.clones.items():
-            cuda.put_back(self._regions[number], clone, self._timeout_s)
+            torch_device.put_back(self._regions[number], clone, self._timeout_s)
 
     def bytes_of(self, number: int, offset: int, length: int, device: Any) -> Any:
         """A part of region ``number`` as a tensor of bytes on ``device``; the caller is ``quiet``."""
         if number in self.clones:
-            return cuda.as_bytes(self.clones[number])[offset : offset + length]
-        torch = cuda.torch_module()
+            return torch_device.as_bytes(self.clones[number])[offset : offset + length]
+        torch = torch_device.torch_module()
         part = torch.empty(length, dtype=torch.uint8, device="cpu")
         self.read(number, offset, int(part.data_ptr()), length)
         return part.to(device)
 
     def read(self, number: int, offset: int, address: int, length: int) -> None:
         """A part of region ``number``, which is not in a clone, to host memory."""
-        copying.read_all(self.image.fd, address, length, self.offsets[number] + offset)
+        region_copies.read_all(self.image.fd, address, length, self.offsets[number] + offset)
 
     def _rest(self) -> List[Tuple[int, Region]]:
         return [(n, r) for n, r in enumerate(self._regions) if n not in self.clones]
 
-    def _each_piece(self, regions: List[Tuple[int, Region]], work: copying.Work) -> None:
+    def _each_piece(self, regions: List[Tuple[int, Region]], work: region_copies.Work) -> None:
         for number, region in regions:
             if not is_on_device(region):
-                copying.run(copying.host_pieces(number, region), work, region.size)
+                region_copies.run(region_copies.host_pieces(number, region), work, region.size)
         device = [(number, region) for number, region in regions if is_on_device(region) and region.size]
         if device:
-            cuda.copy_out(device, work, self._timeout_s)
+            torch_device.copy_out(device, work, self._timeout_s)
 
 
 def is_on_device(region: Region) -> bool:

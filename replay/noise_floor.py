@@ -13,11 +13,11 @@ from kerncap.format.schema import Manifest
 from kerncap.replay.engine import Engine
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.tolerance import view_tolerance
-from kerncap.replay.units import Unit, units
-from kerncap.replay.wording import BY_DTYPE, Tolerance
+from kerncap.replay.verdict_words import BY_DTYPE, Tolerance
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import View
+from kerncap.replay.write_set_units import Unit, units
 
 _MOST_OUTPUTS = 64  # of a stretch that no view describes: of more, all that is noisy there is one
 _LARGEST_RELATIVE = 0.05  # of the largest magnitude: sums in another order differ by less

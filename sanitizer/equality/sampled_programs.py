@@ -19,11 +19,11 @@ from kerncap.sanitizer.concrete.needed_operations import Slice, address_operands
 from kerncap.sanitizer.concrete.plan import Plan
 from kerncap.sanitizer.concrete.run import Limits, Track, evaluate
 from kerncap.sanitizer.concrete.values import Incomplete, where, width_bytes
+from kerncap.sanitizer.equality.compared_memory import pairs
+from kerncap.sanitizer.equality.kernel_runs import Budget, CannotRun, Kernel, Part, run
 from kerncap.sanitizer.equality.numbers import Bools, Ints, NotModelled, Numbers
 from kerncap.sanitizer.equality.plan_values import in_memory
 from kerncap.sanitizer.equality.ptx import code
-from kerncap.sanitizer.equality.results import pairs
-from kerncap.sanitizer.equality.runs import Budget, CannotRun, Kernel, Part, run
 from kerncap.sanitizer.paged_bytes import zeros
 
 _MOST_PROGRAMS = 64  # of each kernel, that are chosen

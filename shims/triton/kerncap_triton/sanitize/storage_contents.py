@@ -11,8 +11,8 @@ import itertools
 import sys
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from .. import cuda
-from . import fresh_memory, resident
+from .. import torch_device
+from . import backed_pages, fresh_memory
 from .arguments import Place
 
 SPARSE_FROM = 16 << 20  # bytes: smaller storages are not worth the look
@@ -60,7 +60,7 @@ class Reader:
         if place.size < SPARSE_FROM or place.device.type != "cpu":
             return [(0, place.size)]
         try:
-            return resident.ranges(place.address, place.size)
+            return backed_pages.ranges(place.address, place.size)
         except OSError:  # no /proc here
             return [(0, place.size)]
 
@@ -105,9 +105,9 @@ def _on_device(place: Place) -> Optional[Any]:
         holder = place.holders[0]
         # Of storages that were merged none may reach over all of it, and `set_` would make it larger.
         whole = holder.data_ptr() == place.address and holder.nbytes() >= place.size
-        if not whole or cuda.is_capturing():
+        if not whole or torch_device.is_capturing():
             return None
-        with cuda.quiet():
+        with torch_device.quiet():
             window = torch.empty(0, dtype=torch.uint8, device=place.device)
             window.set_(holder, 0, (place.size,), (1,))
         return window
@@ -120,7 +120,7 @@ def _from_device(place: Place, start: int, end: int) -> Optional[Any]:
         window = _on_device(place)
         if window is None:
             return None
-        with cuda.quiet():
+        with torch_device.quiet():
             host = window[start:end].cpu()
         data = bytearray(end - start)
         ctypes.memmove((ctypes.c_char * len(data)).from_buffer(data), host.data_ptr(), len(data))

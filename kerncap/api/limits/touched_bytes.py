@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.replay.limits.work import SECTOR_BYTES, Traffic
+from kerncap.replay.limits.launch_work import SECTOR_BYTES, Traffic
 from kerncap.sanitizer.concrete.events import AccessEvent
 from kerncap.sanitizer.concrete.memory import NOWHERE, Memory
 from kerncap.sanitizer.launch import Launch

@@ -1,4 +1,4 @@
-"""Equations between two copies of all variables, as `relation` splits them into digits."""
+"""Equations between two copies of all variables, as `disjoint_tiles` splits them into digits."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import gcd
 
-from kerncap.sanitizer.checks.races.equation import (
+from kerncap.sanitizer.checks.races.digit_equations import (
     Equation,
     Terms,
     equality,
@@ -22,7 +22,7 @@ from kerncap.sanitizer.checks.races.equation import (
     with_remainders,
     without_wraps,
 )
-from kerncap.sanitizer.checks.races.ranges import Ranges
+from kerncap.sanitizer.checks.races.expression_bounds import Ranges
 from kerncap.sanitizer.symbolic.expr import Expr, Variable, mod_floor, rem_trunc, var
 from kerncap.sanitizer.symbolic.sums import from_terms, terms_of
 

@@ -13,10 +13,10 @@ import threading
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from . import copying
+from . import region_copies
 from .contract import key, word
-from .copying import PIECE, Work
 from .reachable_memory import Region, Unsupported
+from .region_copies import PIECE, Work
 
 RING = 8  # pinned buffers of PIECE bytes
 
@@ -123,7 +123,7 @@ def _copy_out(regions: List[Tuple[int, Region]], work: Work, timeout_s: float) -
                 free.put(slot)
 
     total = sum(region.size for _, region in regions)
-    count = 1 if total < copying.INLINE_BELOW else min(copying.writer_count(), 2 * RING)
+    count = 1 if total < region_copies.INLINE_BELOW else min(region_copies.writer_count(), 2 * RING)
     threads = [threading.Thread(target=loop, daemon=True) for _ in range(count)]
     for thread in threads:
         thread.start()
@@ -144,7 +144,7 @@ def _copy_out(regions: List[Tuple[int, Region]], work: Work, timeout_s: float) -
     finally:
         for _ in threads:
             ready.put(None)
-        copying.join(threads, errors)
+        region_copies.join(threads, errors)
 
 
 def copy_in(region: Region, image: int, base: int, changed: List[int], chunk: int) -> None:
@@ -156,7 +156,7 @@ def copy_in(region: Region, image: int, base: int, changed: List[int], chunk: in
         for number in changed:
             offset = number * chunk
             length = min(chunk, region.size - offset)
-            copying.read_all(image, buffer.data_ptr(), length, base + offset)
+            region_copies.read_all(image, buffer.data_ptr(), length, base + offset)
             target[offset : offset + length].copy_(buffer[:length])
         torch.cuda.current_stream().synchronize()
 

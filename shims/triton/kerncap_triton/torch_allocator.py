@@ -18,7 +18,7 @@ import os
 import sys
 from typing import Any, Dict, Iterator, Optional, Tuple
 
-from . import native
+from . import native_shims
 from .contract import Functions
 
 _NO_POOL = (0, 0)
@@ -35,7 +35,7 @@ def start() -> None:
     """Give this process's shim a thread to ask, once. Never raises: torch would raise it on."""
     global _serving
     try:
-        shim = native.find()
+        shim = native_shims.find()
         if (
             _serving != os.getpid()
             and shim is not None
@@ -49,7 +49,7 @@ def start() -> None:
         pass  # without it the shim takes whole segments
 
 
-def offer(shim: native.Shim) -> None:
+def offer(shim: native_shims.Shim) -> None:
     """Give the blocks for the next capture on this thread, before a launch that the hook chose."""
     if shim.functions.mirror_offer is not None:
         address, count, _keep = _encoded()

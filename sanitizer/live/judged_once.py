@@ -16,7 +16,7 @@ import numpy as np
 from kerncap import log
 from kerncap.sanitizer.findings import NOT_SANITISED, HostRead, LaunchReport, Violated
 from kerncap.sanitizer.launch import Argument, Contents, DescriptorArgument, Launch, TensorArgument, Unwritten
-from kerncap.sanitizer.live.carry import CarryOutError, carry_out
+from kerncap.sanitizer.live.carried_out import CarryOutError, carry_out
 from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.paged_bytes import Bytes, Ints, NotReadable, PagedBytes
 from kerncap.sanitizer.sources import hook_messages as messages

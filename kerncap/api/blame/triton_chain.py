@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap.api.blame.blame_result import Guilty, Run, Stage
-from kerncap.api.blame.evaluation import GuiltyPass, NotEvaluated, evaluated, guilty_pass
+from kerncap.api.blame.evaluated_stages import GuiltyPass, NotEvaluated, evaluated, guilty_pass
 from kerncap.api.blame.on_device import IMAGE, OnDevice, triton_stages
-from kerncap.api.blame.outputs import Outputs, compare, compared_views
+from kerncap.api.blame.stage_outputs import Outputs, compare, compared_views
 from kerncap.api.blame.stages import AUTHOR, NVIDIA, Stages
 from kerncap.api.compiled_stages import CompiledStages, compile_stages
 from kerncap.api.replay import ReplayOptions, load_candidate, opened

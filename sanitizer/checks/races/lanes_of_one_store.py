@@ -17,9 +17,9 @@ from kerncap.sanitizer.checks.events.elements import addresses_of, first_witness
 from kerncap.sanitizer.checks.events.rounding_watcher import RoundingWatcher, deciding_roundings
 from kerncap.sanitizer.checks.events.watchers import Seen
 from kerncap.sanitizer.checks.make_finding import finding_of_witness
+from kerncap.sanitizer.checks.races.disjoint_tiles import Relation
 from kerncap.sanitizer.checks.races.equal_values import computed, computed_from, same_value, stored_operand
-from kerncap.sanitizer.checks.races.ranges import Ranges
-from kerncap.sanitizer.checks.races.relation import Relation
+from kerncap.sanitizer.checks.races.expression_bounds import Ranges
 from kerncap.sanitizer.checks.races.sides import Side, program_axes, sides_of
 from kerncap.sanitizer.concrete.events import AccessEvent, Bools, Ints, Observer, StopEvaluation
 from kerncap.sanitizer.concrete.memory import Memory

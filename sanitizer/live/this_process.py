@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from kerncap.sanitizer.findings import LaunchReport
-from kerncap.sanitizer.live.carry import CarryOutError
-from kerncap.sanitizer.live.judge import Judge
+from kerncap.sanitizer.live.carried_out import CarryOutError
+from kerncap.sanitizer.live.judged_once import Judge
 from kerncap.sanitizer.sources import triton_hook
 from kerncap.sanitizer.sources.fetched_contents import from_tensors
-from kerncap.sanitizer.sources.stack import users_frames
+from kerncap.sanitizer.sources.python_stack import users_frames
 
 
 def watch(
@@ -43,7 +43,7 @@ def _watcher(
     every_configuration: bool,
     allocations: bool,
 ) -> Any:
-    hooks, contents = triton_hook.load("hooks"), triton_hook.load("contents")
+    hooks, contents = triton_hook.load("hooks"), triton_hook.load("storage_contents")
 
     class Here(hooks.Watcher):  # type: ignore[misc, name-defined, unused-ignore]
         def launched(self, description: Any, carries_out: bool) -> None:

@@ -8,7 +8,7 @@ import re
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..call import python_stack
-from . import compilation, messages, targets
+from . import compilation, gpu_targets, messages
 from .arguments import Collected, Place
 
 MAX_SOURCE = 4 << 20  # characters of one file that are passed on
@@ -46,7 +46,7 @@ def describe(
         bound.signature,
         ttir,
         grid,
-        targets.name_of(target),
+        gpu_targets.name_of(target),
         configuration,
         label,
         allocations,

@@ -21,7 +21,7 @@ from kerncap.sanitizer.ttir.ir import (
     Type,
     Value,
 )
-from kerncap.sanitizer.ttir.text import unquoted
+from kerncap.sanitizer.ttir.tokens import unquoted
 from kerncap.sanitizer.ttir.type_text import with_element
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.equality.float_memory import FloatStorage
+from kerncap.sanitizer.equality.kernel_runs import Kernel, Ran
 from kerncap.sanitizer.equality.numbers import Ints, NotModelled
-from kerncap.sanitizer.equality.runs import Kernel, Ran
 from kerncap.sanitizer.paged_bytes import Bytes
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.api.limits.executions import SlicedPlan
+from kerncap.api.limits.block_executions import SlicedPlan
 from kerncap.sanitizer.concrete.dataflow import WRITERS, Dataflow
 from kerncap.sanitizer.concrete.machine import Limits, Machine, Step
 from kerncap.sanitizer.concrete.memory import Memory
