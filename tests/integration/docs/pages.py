@@ -6,6 +6,8 @@
     ```
 
 A block that can't be run here says why: ``{.console not-run="needs an NVIDIA GPU"}``.
+If times order what is shown, ``{.console either-first="one|other, by one|by other"}`` allows it with these
+texts exchanged as well.
 ``<!-- given: softmax -->`` on a line of its own: the page begins with a reproducer of that sample in
 ``kerncap-out``, as if it had been captured above.
 """
@@ -18,6 +20,7 @@ from pathlib import Path
 
 _FENCE = re.compile(r"^( *)(`{3,})(.*)$")
 _NOT_RUN = re.compile(r"not-run=\"([^\"]+)\"")
+_EITHER_FIRST = re.compile(r"either-first=\"([^\"]+)\"")
 _GIVEN = re.compile(r"^<!-- given: ([\w, ]+) -->$")
 _COMMAND = re.compile(r"^(?:\$ )?(?:kerncap|pip|make|pytest|python3?|git bisect|export|mkdocs) ")
 
@@ -29,6 +32,7 @@ class Command:
     line: int
     text: str
     shown: tuple[str, ...]
+    exchanged: tuple[str, ...]  # what may be shown instead
 
     @property
     def may_fail(self) -> bool:
@@ -43,6 +47,7 @@ class Block:
     language: str
     lines: tuple[str, ...]
     not_run: str | None
+    either_first: tuple[tuple[str, str], ...] = ()
 
     @property
     def has_prompts(self) -> bool:
@@ -72,7 +77,14 @@ def blocks(text: str) -> list[Block]:
         inside = tuple(line.removeprefix(indent) for line in lines[number + 1 : end])
         why = _NOT_RUN.search(info)
         language = re.match(r"\{?\s*\.?([\w+-]*)", info.strip())
-        found.append(Block(number + 1, language[1] if language else "", inside, why[1] if why else None))
+        either = _EITHER_FIRST.search(info)
+        pairs = [pair.split("|") for pair in either[1].split(", ")] if either else []
+        found.append(
+            Block(
+                number + 1, language[1] if language else "", inside, why[1] if why else None,
+                tuple((one, other) for one, other in pairs),
+            )
+        )  # fmt: skip
         number = end + 1
     return found
 
@@ -117,8 +129,14 @@ def _of(block: Block) -> list[Command]:
         while number < len(block.lines) and not block.lines[number].startswith("$ "):
             shown.append(block.lines[number])
             number += 1
-        found.append(Command(block.line + begin + 1, text, tuple(shown)))
+        instead = tuple(_exchanged(line, block.either_first) for line in shown)
+        found.append(Command(block.line + begin + 1, text, tuple(shown), instead))
     return found
+
+
+def _exchanged(line: str, pairs: tuple[tuple[str, str], ...]) -> str:
+    other = dict([*pairs, *((b, a) for a, b in pairs)])
+    return re.sub("|".join(map(re.escape, other)), lambda found: other[found[0]], line) if other else line
 
 
 def _open_heredoc(text: str) -> bool:

@@ -92,6 +92,16 @@ def test_what_is_the_same(shown: tuple[str, ...]) -> None:
     assert differs(shown, ["a", "b", "c"]) is None
 
 
+def test_what_times_order_may_come_in_either_order() -> None:
+    [one] = commands(
+        '```{.console either-first="fast|slow, by f|by s"}\n$ list\n1 fast 3 s\n2 slow 2 s\nby f\n```\n'
+    )
+    assert one.exchanged == ("1 slow 3 s", "2 fast 2 s", "by s")
+    assert differs(one.exchanged, ["1 slow 9 s", "2 fast 1 s", "by s"]) is None
+    assert differs(one.exchanged, ["1 slow 9 s", "2 fast 1 s", "by f"]), "all of it is exchanged, or nothing"
+    assert differs(one.shown, ["1 slow 9 s", "2 slow 1 s", "by f"])
+
+
 def test_hashes_of_the_page_become_those_of_the_run(tmp_path: Path) -> None:
     (tmp_path / "out" / "add-11111111").mkdir(parents=True)
     known = Reproducers()
