@@ -20,6 +20,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <string>
+#include <vector>
 
 namespace amd_gpu {
 
@@ -135,12 +136,30 @@ enum class FaultKind {
   cancelled,    // Dispatch::cancelled became true
 };
 
+// A wavefront that was on the GPU when its dispatch stopped, as the hardware would save it.
+struct WaveState {
+  uint32_t group[3] = {};            // its workgroup's place in the grid
+  uint32_t wave_in_group = 0;        // from 0
+  bool first = false, last = false;  // of the waves of its workgroup that had not ended
+  FaultKind kind = FaultKind::none;  // what it stopped with; none: it was running
+  uint32_t trap_id = 0;              // of a trap
+  // Where it goes on: behind an instruction that could not reach memory, and behind a trap; at an illegal
+  // one.
+  uint64_t pc = 0, exec = 0, vcc = 0, flat_scratch = 0;
+  uint32_t m0 = 0, mode = 0;
+  bool scc = false, at_barrier = false;
+  // As many as it has, and 64 lanes of each vector register. `lds` is its workgroup's, and only the first's.
+  std::vector<uint32_t> scalars, vectors, accumulators;
+  std::vector<uint8_t> lds;
+};
+
 struct Fault {
   FaultKind kind = FaultKind::none;
   uint64_t pc = 0;       // of the instruction
   uint64_t address = 0;  // that it could not reach
   bool write = false;
-  std::string text;  // one line for people, with no line end
+  std::string text;                // one line for people, with no line end
+  std::vector<WaveState> waves{};  // workgroup by workgroup; for FaultKind::cancelled too
 };
 
 struct Dispatch {

@@ -41,7 +41,7 @@ Step fail(const Packet& packet, PacketError error) {
 
 Step hang(const Packet& packet) {
   log(0, "queue %u: a dispatch never ends, asked for by AMD_GPU_FAIL", packet.queue.id);
-  while (!packet.queue.stop) {
+  while (!packet.queue.ends_dispatch) {
     const timespec pause{0, 1000000};
     nanosleep(&pause, nullptr);
   }
@@ -76,12 +76,15 @@ Step dispatch(Packet& packet) {
     wanted.packet = packet.bytes;
     wanted.packet_va = packet.va;
     wanted.queue_va = packet.queue_va;
-    wanted.cancelled = &packet.queue.stop;
+    wanted.cancelled = &packet.queue.ends_dispatch;
     wanted.interrupt = [](uint32_t event) { driver().events.set(event); };
     wanted.threads = driver().config.threads;
     fault = run_dispatch(wanted);
   }
   if (fault.kind == FaultKind::none) return Step::done;
+  packet.queue.waves = std::move(fault.waves);
+  packet.queue.packet_index = static_cast<uint32_t>((packet.va - packet.queue.ring) / packet_bytes);
+  if (fault.kind == FaultKind::cancelled) packet.queue.halted = true;
   queue_fault(packet.queue, packet.aql, fault);
   return Step::failed;
 }

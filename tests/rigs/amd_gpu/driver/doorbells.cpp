@@ -16,6 +16,7 @@ Doorbells::Doorbells() : taken_(devices * per_device) {
   void* view = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (view == MAP_FAILED) refuse("no address space for doorbells");
   madvise(view, size, MADV_DONTFORK);
+  madvise(view, size, MADV_DONTDUMP);
   view_ = static_cast<uint8_t*>(view);
 }
 

@@ -4,8 +4,8 @@
 // destroyed: queue threads and the runtime's own exit handlers use it to the very end. A forked child has
 // none until it opens a device itself; what it inherited belongs to the parent (see process.cpp).
 //
-// Locks, in this order: Allocations, Queues, Events, PhysicalMemory, PageTable. None is held while a kernel
-// runs.
+// Locks, in this order: Debug, Allocations, Queues, Events, PhysicalMemory, PageTable. None is held while a
+// kernel runs.
 #ifndef KERNCAP_AMD_GPU_DRIVER_H
 #define KERNCAP_AMD_GPU_DRIVER_H
 
@@ -16,6 +16,7 @@
 
 #include "allocations.h"
 #include "config.h"
+#include "debug.h"
 #include "events.h"
 #include "failures.h"
 #include "physical.h"
@@ -34,6 +35,8 @@ struct Device {
   PageTable pages;
   // After a memory fault the driver runs no queue of the process any more.
   std::atomic<bool> stopped{false};
+  std::atomic<uint64_t> exceptions{0};    // KFD_EC_MASK of those that were raised for the device
+  std::atomic<uint64_t> trap_handler{0};  // the runtime's; 0: none
 };
 
 struct Driver {
@@ -50,6 +53,7 @@ struct Driver {
   SharedVirtualMemory svm;
   Failures failures;
   Queues queues;
+  Debug debug;
 };
 
 Driver& driver();

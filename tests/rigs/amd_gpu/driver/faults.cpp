@@ -45,6 +45,7 @@ Code code_of(PacketError error) {
 
 void deliver(Queue& queue, amd_queue_t& aql, Code code) {
   queue.halted = true;
+  queue.exceptions |= KFD_EC_MASK(code.exception);
   const auto* const area = reinterpret_cast<const kfd_context_save_area_header*>(queue.save_area);
   if (area != nullptr && area->err_payload_addr != 0) {
     auto* const payload = reinterpret_cast<uint64_t*>(area->err_payload_addr);
@@ -77,6 +78,7 @@ const char* name_of(FaultKind kind) {
 void memory_fault(Device& device, uint64_t va, bool write) {
   log(0, "gpu %u: memory fault, %s %#lx", device.ordinal, write ? "write to" : "read of", va);
   device.stopped = true;
+  device.exceptions |= KFD_EC_MASK(EC_DEVICE_MEMORY_VIOLATION);
   kfd_hsa_memory_exception_data record{};
   Mapping mapping;
   const bool is_mapped = device.pages.find(va, mapping);
@@ -91,6 +93,7 @@ void queue_fault(Queue& queue, amd_queue_t& aql, const Fault& fault) {
   if (fault.kind == FaultKind::cancelled) return;
   if (fault.kind == FaultKind::memory) {
     log(0, "queue %u: %s, pc %#lx", queue.id, fault.text.c_str(), fault.pc);
+    queue.exceptions |= KFD_EC_MASK(EC_QUEUE_WAVE_MEMORY_VIOLATION);
     memory_fault(*queue.device, fault.address, fault.write);
     return;
   }

@@ -1,10 +1,13 @@
 // The functions of libc through which a process reaches the driver: opening its devices and sysfs files,
-// ioctl, and munmap. This code runs in every process under `run`, from its first moments on: with nothing of
-// ours in use each function is the plain system call, and none allocates before it has seen one of our paths.
+// ioctl, mmap and munmap. This code runs in every process under `run`, from its first moments on: with
+// nothing of ours in use each function is the plain system call, and none allocates before it has seen one of
+// our paths.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -41,6 +44,15 @@ Device* render_device(const char* path) {
   return minor < first_render_minor || minor - first_render_minor >= devices.size()
              ? nullptr
              : devices[minor - first_render_minor].get();
+}
+
+// The device whose memory file that is.
+Device* device_of(unsigned long inode) {
+  for (const auto& device : driver().devices) {
+    struct stat status{};
+    if (fstat(device->memory.file(), &status) == 0 && status.st_ino == inode) return device.get();
+  }
+  return nullptr;
 }
 
 int opened(int file) {
@@ -83,6 +95,35 @@ int open_file(const char* path, int flags, mode_t mode) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, redirect(path, place), flags, mode));
 }
 
+// /proc/self/maps with our files under the devices' names, and without our own view of them. Null for another
+// path, and for a process that has no device.
+FILE* open_maps(const char* path) {
+  if (path == nullptr || std::strcmp(path, "/proc/self/maps") != 0 || !has_driver()) return nullptr;
+  static const auto real = next<FILE* (*)(const char*, const char*)>("fopen");
+  FILE* const maps = real(path, "r");
+  if (maps == nullptr) return nullptr;
+  const int file = memfd_create("maps", MFD_CLOEXEC);
+  FILE* const shown = file < 0 ? nullptr : fdopen(file, "w+");
+  char* line = nullptr;
+  size_t room = 0;
+  while (shown != nullptr && getline(&line, &room, maps) > 0) {
+    unsigned long start = 0, inode = 0;
+    int name = 0;
+    const bool is_whole = std::sscanf(line, "%lx-%*x %*s %*x %*s %lu %n", &start, &inode, &name) == 2;
+    const Device* const device = is_whole ? device_of(inode) : nullptr;
+    if (device != nullptr && device->memory.is_view(start)) continue;
+    if (device != nullptr) {
+      std::fprintf(shown, "%.*s%s%u\n", name, line, render_path, first_render_minor + device->ordinal);
+    } else {
+      std::fputs(line, shown);
+    }
+  }
+  std::free(line);
+  std::fclose(maps);
+  if (shown != nullptr) std::rewind(shown);
+  return shown;
+}
+
 mode_t mode_argument(int flags, va_list arguments) {
   const bool creates = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
   return creates ? va_arg(arguments, mode_t) : 0;
@@ -113,12 +154,14 @@ EXPORT int open64(const char* path, int flags, ...) {
 }
 
 EXPORT FILE* fopen(const char* path, const char* mode) {
+  if (FILE* maps = amd_gpu::open_maps(path)) return maps;
   static const auto real = next<FILE* (*)(const char*, const char*)>("fopen");
   std::string place;
   return real(redirect(path, place), mode);
 }
 
 EXPORT FILE* fopen64(const char* path, const char* mode) {
+  if (FILE* maps = amd_gpu::open_maps(path)) return maps;
   static const auto real = next<FILE* (*)(const char*, const char*)>("fopen64");
   std::string place;
   return real(redirect(path, place), mode);
@@ -160,6 +203,21 @@ EXPORT int ioctl(int descriptor, unsigned long request, ...) {
     }
   }
   return static_cast<int>(syscall(SYS_ioctl, descriptor, request, arguments));
+}
+
+// A device's memory is in no core dump of the process.
+EXPORT void* mmap(void* start, size_t bytes, int protection, int flags, int file, off_t offset) {
+  void* const mapped =
+      reinterpret_cast<void*>(syscall(SYS_mmap, start, bytes, protection, flags, file, offset));
+  if (mapped != MAP_FAILED && file >= 0 && amd_gpu::has_driver() &&
+      amd_gpu::files::find(file).kind != amd_gpu::files::Kind::other) {
+    madvise(mapped, bytes, MADV_DONTDUMP);
+  }
+  return mapped;
+}
+
+EXPORT void* mmap64(void* start, size_t bytes, int protection, int flags, int file, off64_t offset) {
+  return mmap(start, bytes, protection, flags, file, offset);
 }
 
 EXPORT int munmap(void* start, size_t bytes) {

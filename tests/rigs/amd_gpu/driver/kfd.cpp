@@ -7,6 +7,7 @@
 
 #include "driver.h"
 #include "ioctls.h"
+#include "topology.h"
 
 namespace amd_gpu {
 namespace {
@@ -27,8 +28,7 @@ int get_clock_counters(kfd_ioctl_get_clock_counters_args& arguments) {
   return 0;
 }
 
-// What nothing depends on here: where scratch lies, trap handlers, masks of compute units, cache policies,
-// and the runtime saying that it is there.
+// What nothing depends on here: where scratch lies, masks of compute units, cache policies.
 template <class T>
 int accept(T&) {
   return 0;
@@ -52,13 +52,27 @@ int get_apertures(kfd_ioctl_get_process_apertures_new_args& arguments) {
     aperture.lds_limit = shared_aperture + 0xffffffff;
     aperture.scratch_base = private_aperture;
     aperture.scratch_limit = private_aperture + 0xffffffff;
-    aperture.gpuvm_base = 0x200000;
-    aperture.gpuvm_limit = (1ULL << 47) - 1;
+    aperture.gpuvm_base = gpuvm_base;
+    aperture.gpuvm_limit = gpuvm_limit;
     aperture.gpu_id = devices[i]->gpu_id;
     apertures[i] = aperture;
   }
   arguments.num_of_nodes = static_cast<uint32_t>(devices.size());
   return 0;
+}
+
+int set_trap_handler(kfd_ioctl_set_trap_handler_args& arguments) {
+  Device* const device = driver().device(arguments.gpu_id);
+  if (device == nullptr) return -EINVAL;
+  device->trap_handler = arguments.tba_addr;
+  return 0;
+}
+
+int runtime_enable(kfd_ioctl_runtime_enable_args& arguments) {
+  return driver().debug.runtime_enable(arguments);
+}
+int debug(kfd_ioctl_dbg_trap_args& arguments) {
+  return driver().debug.request(arguments);
 }
 
 int acquire_vm(kfd_ioctl_acquire_vm_args& arguments) {
@@ -163,7 +177,7 @@ constexpr Entry entries[] = {
     KFD(WAIT_EVENTS, wait_events, wait_events_args),
     KFD(SET_SCRATCH_BACKING_VA, accept<kfd_ioctl_set_scratch_backing_va_args>, set_scratch_backing_va_args),
     KFD(GET_TILE_CONFIG, get_tile_config, get_tile_config_args),
-    KFD(SET_TRAP_HANDLER, accept<kfd_ioctl_set_trap_handler_args>, set_trap_handler_args),
+    KFD(SET_TRAP_HANDLER, set_trap_handler, set_trap_handler_args),
     KFD(GET_PROCESS_APERTURES_NEW, get_apertures, get_process_apertures_new_args),
     KFD(ACQUIRE_VM, acquire_vm, acquire_vm_args),
     KFD(ALLOC_MEMORY_OF_GPU, allocate_memory, alloc_memory_of_gpu_args),
@@ -178,7 +192,8 @@ constexpr Entry entries[] = {
     KFD(SVM, shared_virtual_memory, svm_args),
     KFD(SET_XNACK_MODE, set_xnack_mode, set_xnack_mode_args),
     KFD(AVAILABLE_MEMORY, available_memory, get_available_memory_args),
-    KFD(RUNTIME_ENABLE, accept<kfd_ioctl_runtime_enable_args>, runtime_enable_args),
+    KFD(RUNTIME_ENABLE, runtime_enable, runtime_enable_args),
+    KFD(DBG_TRAP, debug, dbg_trap_args),
 };
 
 #undef KFD

@@ -31,8 +31,9 @@ PhysicalMemory::PhysicalMemory(unsigned ordinal, uint64_t device_bytes) : device
   void* view = mmap(wanted, size, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, file_, 0);
   if (view == MAP_FAILED) view = mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, file_, 0);
   if (view == MAP_FAILED) refuse("no address space for the GPU's memory (ulimit -v?)");
-  // A forked child has no part in its parent's device, as with the real driver.
+  // A forked child has no part in its parent's device, as with the real driver, nor a core dump.
   madvise(view, size, MADV_DONTFORK);
+  madvise(view, size, MADV_DONTDUMP);
   view_ = static_cast<uint8_t*>(view);
   free_[page] = size - page;  // offset 0 stays free: it would look like "no offset"
 }

@@ -27,6 +27,7 @@ class PhysicalMemory {
 
   int file() const { return file_; }
   uint8_t* at(uint64_t offset) const { return view_ + offset; }
+  bool is_view(uint64_t address) const { return address == reinterpret_cast<uint64_t>(view_); }
   uint64_t device_bytes() const { return device_bytes_; }
   uint64_t device_bytes_free() const;
 

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 
+#include "context_save.h"
 #include "driver.h"
 
 namespace amd_gpu {
@@ -26,7 +28,8 @@ void run(Queue& queue) {
   prctl(PR_SET_TIMERSLACK, 1000UL);  // in nanoseconds; the usual 50 us is longer than our sleeps
   uint64_t idle_since = gpu_clock();
   while (!queue.stop.load(std::memory_order_acquire)) {
-    const bool may_run = !queue.halted && !queue.paused && !queue.device->stopped;
+    queue.is_idle.store(queue.suspended.load(std::memory_order_acquire), std::memory_order_release);
+    const bool may_run = !queue.halted && !queue.paused && !queue.device->stopped && !queue.is_idle;
     if (may_run && (queue.is_aql ? step_aql(queue) : step_sdma(queue))) {
       idle_since = gpu_clock();
     } else {
@@ -49,12 +52,17 @@ int Queues::create(kfd_ioctl_create_queue_args& arguments) {
   if (doorbell == Doorbells::none) return -ENOMEM;
   auto queue = std::make_unique<Queue>();
   queue->device = device;
+  queue->type = arguments.queue_type;
   queue->is_aql = arguments.queue_type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL;
   queue->ring = arguments.ring_base_address;
   queue->ring_bytes = arguments.ring_size;
   queue->read_pointer = arguments.read_pointer_address;
   queue->write_pointer = arguments.write_pointer_address;
-  queue->save_area = queue->is_aql ? arguments.ctx_save_restore_address : 0;
+  if (queue->is_aql) {
+    queue->save_area = arguments.ctx_save_restore_address;
+    queue->save_area_bytes = arguments.ctx_save_restore_size;
+    queue->control_stack_bytes = arguments.ctl_stack_size;
+  }
   queue->doorbell = arguments.doorbell_offset = doorbell;
   std::lock_guard<std::mutex> guard(mutex_);
   queue->id = arguments.queue_id = next_++;
@@ -82,11 +90,75 @@ int Queues::destroy(uint32_t id) {
     queue = std::move(found->second);
     queues_.erase(found);
   }
-  queue->stop = true;
+  queue->stop = queue->ends_dispatch = true;
   queue->thread.join();
   driver().doorbells.give_back(queue->doorbell);
   log(1, "queue %u is gone", id);
   return 0;
+}
+
+// A kernel that runs is stopped where it is, and its state is saved. It does not go on after resume(): what
+// suspends a queue here, ROCr's core dump, ends the process.
+int Queues::suspend(uint32_t* ids, uint32_t count, uint64_t clear) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  int suspended = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto found = queues_.find(ids[i]);
+    if (found == queues_.end() || (found->second->exceptions & KFD_EC_MASK(EC_QUEUE_NEW)) != 0) {
+      ids[i] |= KFD_DBG_QUEUE_INVALID_MASK;
+      continue;
+    }
+    Queue& queue = *found->second;
+    queue.exceptions &= ~clear;
+    queue.suspended = queue.ends_dispatch = true;
+    while (!queue.is_idle.load(std::memory_order_acquire)) rest(gpu_clock());
+    save_context(queue);
+    ++suspended;
+  }
+  return suspended;
+}
+
+int Queues::resume(uint32_t* ids, uint32_t count) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  int resumed = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto found = queues_.find(ids[i]);
+    if (found == queues_.end()) {
+      ids[i] |= KFD_DBG_QUEUE_INVALID_MASK;
+      continue;
+    }
+    found->second->suspended = found->second->ends_dispatch = false;
+    ++resumed;
+  }
+  return resumed;
+}
+
+void Queues::resume_all() {
+  std::lock_guard<std::mutex> guard(mutex_);
+  for (auto& [id, queue] : queues_) queue->suspended = queue->ends_dispatch = false;
+}
+
+uint32_t Queues::snapshot(uint8_t* entries, uint32_t room, uint32_t entry_bytes, uint32_t stride,
+                          uint64_t clear) {
+  std::lock_guard<std::mutex> guard(mutex_);
+  uint32_t count = 0;
+  for (auto& [id, queue] : queues_) {
+    if (count++ >= room) continue;
+    kfd_queue_snapshot_entry entry{};
+    entry.exception_status = queue->exceptions.fetch_and(~clear);
+    entry.ring_base_address = queue->ring;
+    entry.write_pointer_address = queue->write_pointer;
+    entry.read_pointer_address = queue->read_pointer;
+    entry.ctx_save_restore_address = queue->save_area;
+    entry.queue_id = id;
+    entry.gpu_id = queue->device->gpu_id;
+    entry.ring_size = static_cast<uint32_t>(queue->ring_bytes);
+    entry.queue_type = queue->type;
+    entry.ctx_save_restore_area_size = queue->save_area_bytes;
+    std::memcpy(entries, &entry, std::min<size_t>(entry_bytes, sizeof entry));
+    entries += stride;
+  }
+  return count;
 }
 
 }  // namespace amd_gpu

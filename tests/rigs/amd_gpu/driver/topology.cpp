@@ -16,9 +16,18 @@
 namespace amd_gpu {
 namespace {
 
-constexpr Chip gfx90a = {90010, 0x740f, 141, 416, 8, 14, 78, "AMD Instinct MI210 (emulated)"};
-constexpr Chip gfx942 = {90402, 0x74a1, 141, 1216, 32, 10, 150, "AMD Instinct MI300X (emulated)"};
-constexpr Chip gfx950 = {90500, 0x75a3, 141, 1024, 32, 8, 30, "AMD Instinct MI355X (emulated)"};
+// Which bits of an address a watch point compares, and whether each wave is told its workgroup in any case.
+// Source: kfd_topology_set_capabilities of amdkfd's kfd_topology.c.
+constexpr unsigned watches(unsigned lowest, unsigned highest) {
+  return lowest << HSA_DBG_WATCH_ADDR_MASK_LO_BIT_SHIFT | highest << HSA_DBG_WATCH_ADDR_MASK_HI_BIT_SHIFT;
+}
+constexpr unsigned told = HSA_DBG_DISPATCH_INFO_ALWAYS_VALID;
+
+constexpr Chip gfx90a = {90010, 0x740f, 141, 416, 8, 14, 78, watches(6, 29), "AMD Instinct MI210 (emulated)"};
+constexpr Chip gfx942 = {
+    90402, 0x74a1, 141, 1216, 32, 10, 150, watches(7, 30) | told, "AMD Instinct MI300X (emulated)"};
+constexpr Chip gfx950 = {
+    90500, 0x75a3, 141, 1024, 32, 8, 30, watches(6, 29) | told, "AMD Instinct MI355X (emulated)"};
 
 constexpr uint64_t host_memory_bytes = 24ULL << 30;
 constexpr unsigned heap_system = 0, heap_public = 1, heap_private = 2;  // of a memory bank
@@ -99,9 +108,6 @@ std::string cpu_properties(unsigned links) {
 }
 
 std::string gpu_properties(const Chip& chip, unsigned lds_bytes, unsigned ordinal) {
-  const uint64_t capability = HSA_CAP_WATCH_POINTS_SUPPORTED | 2U << HSA_CAP_WATCH_POINTS_TOTALBITS_SHIFT |
-                              HSA_CAP_DOORBELL_TYPE_2_0 << HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT |
-                              HSA_CAP_SRAM_EDCSUPPORTED | HSA_CAP_SVMAPI_SUPPORTED;
   return lines({{"cpu_cores_count", 0},
                 {"simd_count", chip.simds},
                 {"mem_banks_count", 1},
@@ -110,7 +116,7 @@ std::string gpu_properties(const Chip& chip, unsigned lds_bytes, unsigned ordina
                 {"p2p_links_count", 0},
                 {"cpu_core_id_base", 0},
                 {"simd_id_base", 0x80001000},
-                {"max_waves_per_simd", 8},
+                {"max_waves_per_simd", waves_per_simd},
                 {"lds_size_in_kb", lds_bytes >> 10},
                 {"gds_size_in_kb", 0},
                 {"num_gws", 64},
@@ -121,9 +127,9 @@ std::string gpu_properties(const Chip& chip, unsigned lds_bytes, unsigned ordina
                 {"simd_per_cu", 4},
                 {"max_slots_scratch_cu", 32},
                 {"gfx_target_version", chip.gfx_version},
-                {"vendor_id", 0x1002},
+                {"vendor_id", amd_vendor},
                 {"device_id", chip.device_id},
-                {"location_id", 0x8600 + (ordinal << 8)},
+                {"location_id", location_of(ordinal)},
                 {"domain", 0},
                 {"drm_render_minor", 128 + ordinal},
                 {"hive_id", 0},
@@ -134,8 +140,8 @@ std::string gpu_properties(const Chip& chip, unsigned lds_bytes, unsigned ordina
                 {"max_engine_clk_fcompute", 1700},
                 {"local_mem_size", 0},
                 {"fw_version", chip.firmware},
-                {"capability", capability},
-                {"debug_prop", 1495},
+                {"capability", capability()},
+                {"debug_prop", chip.debug_properties},
                 {"sdma_fw_version", 8},
                 {"unique_id", 0xa200000000000001 + ordinal},
                 {"num_xcc", 1},
@@ -223,6 +229,15 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 }  // namespace
+
+uint64_t capability() {
+  return HSA_CAP_WATCH_POINTS_SUPPORTED | 2U << HSA_CAP_WATCH_POINTS_TOTALBITS_SHIFT |
+         HSA_CAP_DOORBELL_TYPE_2_0 << HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT | HSA_CAP_SRAM_EDCSUPPORTED |
+         HSA_CAP_SVMAPI_SUPPORTED | HSA_CAP_TRAP_DEBUG_SUPPORT | HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED |
+         HSA_CAP_TRAP_DEBUG_WAVE_LAUNCH_TRAP_OVERRIDE_SUPPORTED |
+         HSA_CAP_TRAP_DEBUG_WAVE_LAUNCH_MODE_SUPPORTED |
+         HSA_CAP_TRAP_DEBUG_PRECISE_MEMORY_OPERATIONS_SUPPORTED;
+}
 
 const Chip& chip_of(const Driver& state) {
   switch (state.config.target) {

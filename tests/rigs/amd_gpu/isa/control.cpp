@@ -99,7 +99,8 @@ void end(Wave& wave, const Instruction&) {
 void nothing(Wave&, const Instruction&) {}
 
 [[noreturn]] void trap(Wave&, const Instruction& in) {
-  throw Stop{FaultKind::trap, "s_trap " + std::to_string(static_cast<u16>(in.immediate()))};
+  const u16 id = static_cast<u16>(in.immediate());
+  throw Stop{.kind = FaultKind::trap, .text = "s_trap " + std::to_string(id), .trap_id = id};
 }
 
 void send_message(Wave& wave, const Instruction& in) {

@@ -37,6 +37,7 @@ void execute_indexed(Wave& wave, const Instruction& instruction) {
 
 // A workgroup that has started.
 struct Group {
+  u64 number = 0;
   std::vector<u8> lds;
   std::vector<std::unique_ptr<Wave>> waves;
 
@@ -72,12 +73,33 @@ struct Run {
   std::mutex mutex{};
   Fault fault{};  // the first
 
+  // Of each thread that stops, once: the first one's is the dispatch's, and the waves are of all.
   void fail(Fault found) {
     const std::lock_guard<std::mutex> guard(mutex);
+    std::vector<WaveState> waves = std::move(fault.waves);
+    waves.insert(waves.end(), std::make_move_iterator(found.waves.begin()),
+                 std::make_move_iterator(found.waves.end()));
     if (!shared.failed) fault = std::move(found);
+    fault.waves = std::move(waves);
     shared.failed = true;
   }
 };
+
+WaveState state_of(const Kernel& kernel, const Group& group, u32 number) {
+  const Wave& wave = *group.waves[number];
+  WaveState state;
+  const Size3 place = kernel.group_position(group.number);
+  state.group[0] = place.x, state.group[1] = place.y, state.group[2] = place.z;
+  state.wave_in_group = number;
+  state.pc = wave.pc, state.exec = wave.exec(), state.vcc = wave.vcc();
+  state.flat_scratch = wave.pair(flat_scratch_lo);
+  state.m0 = wave.scalar[m0], state.mode = wave.mode;
+  state.scc = wave.scc, state.at_barrier = wave.at_barrier;
+  state.scalars.assign(wave.scalar, wave.scalar + kernel.scalar_registers_saved);
+  state.vectors.assign(wave.vector[0], wave.vector[kernel.vector_registers]);
+  state.accumulators.assign(wave.vector[256], wave.vector[256] + kernel.accumulation_registers * lanes);
+  return state;
+}
 
 // A thread's part: it takes group after group.
 class Worker {
@@ -88,7 +110,10 @@ class Worker {
     try {
       take_groups(helpers);
     } catch (const Stop& stop) {
-      run_.fail(fault_of(stop, last_ ? last_->after - last_->size_bytes : pc_, last_));
+      const u64 pc = last_ ? last_->after - last_->size_bytes : pc_;
+      Fault fault = fault_of(stop, pc, last_);
+      fault.waves = waves_at(stop, pc);
+      run_.fail(std::move(fault));
     } catch (const std::exception& error) {
       run_.fail({.kind = FaultKind::unsupported, .text = std::string("emulator: ") + error.what()});
     }
@@ -97,18 +122,39 @@ class Worker {
   }
 
  private:
+  // Of the groups that this thread has started, as `stop` left them.
+  std::vector<WaveState> waves_at(const Stop& stop, u64 pc) const {
+    std::vector<WaveState> found;
+    for (const Group& group : running_) {
+      const size_t first = found.size();
+      for (u32 k = 0; k < group.waves.size(); k++) {
+        const Wave& wave = *group.waves[k];
+        if (wave.done) continue;
+        WaveState& state = found.emplace_back(state_of(run_.kernel, group, k));
+        if (&wave != wave_ || stop.kind == FaultKind::cancelled) continue;
+        state.kind = stop.kind;
+        state.trap_id = stop.trap_id;
+        if (stop.kind == FaultKind::illegal || stop.kind == FaultKind::unsupported) state.pc = pc;
+      }
+      if (found.size() == first) continue;
+      found[first].first = found.back().last = true;
+      found[first].lds = group.lds;
+    }
+    return found;
+  }
+
   void take_groups(unsigned helpers) {
-    std::list<Group> running;
-    for (bool more = true; more || !running.empty();) {
+    for (bool more = true; more || !running_.empty();) {
       if (run_.shared.cancelled()) throw Stop{FaultKind::cancelled, "the dispatch was cancelled"};
-      if (more && (running.empty() || waves_running(running) + run_.kernel.waves_of_group() <= most_waves)) {
+      if (more &&
+          (running_.empty() || waves_running(running_) + run_.kernel.waves_of_group() <= most_waves)) {
         const u64 number = run_.next++;
         more = number < run_.kernel.groups_total();
-        if (more) running.push_back(start(number));
+        if (more) running_.push_back(start(number));
       }
-      for (auto group = running.begin(); group != running.end();) {
+      for (auto group = running_.begin(); group != running_.end();) {
         turn(*group);
-        group = group->done() ? retire(running, group) : std::next(group);
+        group = group->done() ? retire(running_, group) : std::next(group);
       }
       if (more && helpers && steps_ > alone) start_helpers(std::exchange(helpers, 0));
     }
@@ -142,6 +188,7 @@ class Worker {
 
   // Until it ends, waits or has had its slice.
   void run_wave(Wave& wave) {
+    wave_ = &wave;
     use_mode(wave.mode);
     const bool tells = logs(5);
     u64 left = slice;
@@ -164,11 +211,13 @@ class Worker {
     }
     steps_ += slice - left;
     wave.pause = false;
+    wave_ = nullptr;
   }
 
   Group start(u64 number) {
     const Kernel& kernel = run_.kernel;
     Group group;
+    group.number = number;
     group.lds.assign(kernel.lds_bytes, 0);
     const u64 count = kernel.start_group(number);
     for (u64 k = 0; k < count; k++) {
@@ -197,6 +246,8 @@ class Worker {
   u64 steps_ = 0;
   const Instruction* last_ = nullptr;  // null if pc_ has no instruction
   u64 pc_ = 0;
+  const Wave* wave_ = nullptr;  // that runs
+  std::list<Group> running_;
   std::vector<std::unique_ptr<Wave>> free_;
   std::vector<std::thread> threads_;
 };

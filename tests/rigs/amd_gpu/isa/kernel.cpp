@@ -83,6 +83,8 @@ Kernel::Kernel(const Dispatch& dispatch) : dispatch_(dispatch) {
   const u32 total = std::min<u32>(512, 8 * ((rsrc1_ & 63) + 1));
   vector_registers = std::min(total, std::min<u32>(256, 4 * ((rsrc3 & 63) + 1)));
   accumulation_registers = std::min<u32>(256, total - vector_registers);
+  // Scalar registers come in sixteens; the descriptor counts eights.
+  scalar_registers_saved = 16 * ((rsrc1_ >> 6 & 15) / 2 + 1);
   for (u32 k = 0; k < waves_of_group(); k++) ids_.push_back(ids_of(group_, k));
 }
 

@@ -20,7 +20,7 @@ class Kernel {
   explicit Kernel(const Dispatch& dispatch);
 
   u32 lds_bytes = 0, private_bytes = 0;
-  u32 vector_registers = 256, accumulation_registers = 256;
+  u32 vector_registers = 256, accumulation_registers = 256, scalar_registers_saved = 0;
 
   u64 groups_total() const { return groups_.product(); }
   u64 waves_of_group() const { return (group_.product() + lanes - 1) / lanes; }
@@ -28,8 +28,9 @@ class Kernel {
   u64 start_group(u64 number) const;
   void start_wave(Wave& wave, u64 group_number, u32 wave_number) const;
 
- private:
   Size3 group_position(u64 number) const;
+
+ private:
   Size3 size_of(const Size3& position) const;
   using Ids = std::array<u32, lanes>;
   Ids ids_of(const Size3& size, u32 wave_number) const;

@@ -117,8 +117,9 @@ u8* Wave::scratch_at(u32 offset, u32 bytes, unsigned lane, bool write) {
 
 void Wave::jump(u64 target) {
   // A loop may wait for the host or another queue, for ever.
-  if (target < pc && shared.cancelled()) throw Stop{FaultKind::cancelled, "the dispatch was cancelled"};
+  const bool is_backward = target < pc;
   pc = target;
+  if (is_backward && shared.cancelled()) throw Stop{FaultKind::cancelled, "the dispatch was cancelled"};
 }
 
 }  // namespace amd_gpu

@@ -20,6 +20,7 @@ struct Stop {
   std::string text{};
   u64 address = 0;
   bool write = false;
+  u32 trap_id = 0;
 };
 [[noreturn]] void stop_unreachable(const PageTable& memory, u64 va, bool write);
 [[noreturn]] void stop_aperture(const char* what, u64 va, bool write);
