@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import scratch
+from kerncap.api import from_core_amd
 from kerncap.capture.core_dump import access, exceptions
+from kerncap.capture.core_dump.amd import dump as amd_dump
 from kerncap.capture.core_dump.code import Code, Place
 from kerncap.capture.core_dump.crash_log import CrashLog, read_log
 from kerncap.capture.core_dump.dump import Dump, Grid, open_dump
@@ -34,6 +36,11 @@ _WRITES_ONE = (
     "to have a core dump written: CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_COREDUMP_SHOW_PROGRESS=1 "
     "CUDA_COREDUMP_FILE=core_%h_%p.nvcudmp CMD"
 )
+_WRITES_ONE_AMD = (
+    "to have core dumps written, gpucore.PID of the GPU and the process's own: ulimit -c unlimited; "
+    "HSA_ENABLE_DEBUG=1 CMD"
+)
+_ONLY_NVIDIA = "no instruction is shown: --sass is for NVIDIA GPUs"
 _ASYNCHRONOUS = (
     "the Python lines of such an error are those of a later call, not of the launch that faulted, unless "
     "CUDA_LAUNCH_BLOCKING=1 was set"
@@ -46,15 +53,21 @@ _AFTER = (
 
 
 def from_core(
-    path: Path | str, program: Path | None = None, *, sass: bool = False, within: Sequence[Path] = ()
+    path: Path | str,
+    program: Path | None = None,
+    *,
+    host_core: Path | None = None,
+    sass: bool = False,
+    within: Sequence[Path] = (),
 ) -> dict[str, Any]:
     """The document of ``kerncap from-core``: driver, devices, kernels, faults, elsewhere, memory, command,
     notes, log.
 
     ``path``: a dump, the CUDA_COREDUMP_FILE that names it (the newest is taken), or a log of the crash, which
     leads to the dump that it names. ``program``: an executable or library whose kernels have the lines that
-    the dump's images lack. ``sass``: give the images to a disassembler. ``within``: folders that a dump which
-    a log names must be in; empty: any. Raises UsageError for a file that can't be read, FormatError for one
+    the dump's images lack. ``host_core``: the core dump of the process, for one of an AMD GPU; None: look
+    next to it. ``sass``: give the images to a disassembler. ``within``: folders that a dump which a log names
+    must be in; empty: any. Raises UsageError for a file that can't be read, FormatError for one
     that is no whole core dump.
     """
     if program is not None:
@@ -62,14 +75,14 @@ def from_core(
     path = _inside(_newest(Path(path)), within)
     log = _log(path)
     if log is None:
-        return {**_of_dump(path, program, sass), "log": None}
+        return {**_of_dump(path, program, host_core, sass, within), "log": None}
     dumps = []
     document = None
     for name in reversed(log.dumps):  # a program that was started again has another dump each time
         problem = None
         if document is None:
             try:
-                document = _of_dump(_named(name, path, within), program, sass)
+                document = _of_dump(_named(name, path, within), program, host_core, sass, within)
             except (FormatError, UsageError) as error:
                 problem = str(error)
         dumps.append({"path": name, "problem": problem})
@@ -81,7 +94,17 @@ def from_core(
     return {**(document or _without_dump(path, log)), "log": said}
 
 
-def _of_dump(path: Path, program: Path | None, sass: bool) -> dict[str, Any]:
+def _of_dump(
+    path: Path, program: Path | None, host_core: Path | None, sass: bool, within: Sequence[Path]
+) -> dict[str, Any]:
+    if amd_dump.is_amd(path):
+        hosts = [each for each in amd_dump.next_to(path) if _is_inside(each, within)]
+        if host_core is not None:
+            hosts = [host_core]
+        with amd_dump.open_dump(path, hosts, host_core is not None) as (found, notes):
+            document, blamed = from_core_amd.Reading(found, notes, program).document()
+        document["notes"] = [_AFTER, *document["notes"], *([_ONLY_NVIDIA] if sass else [])]
+        return {"path": str(path), **document, "command": _command(blamed)}
     with open_dump(path) as dump:
         return {"path": str(path), **_Reading(dump, program, sass).document()}
 
@@ -118,10 +141,15 @@ def _named(name: str, log: Path, within: Sequence[Path]) -> Path:
     raise UsageError("not here; copy it next to the log")
 
 
-def _inside(path: Path, within: Sequence[Path]) -> Path:
-    """``path``, if it is in one of the folders after links are followed. Raises UsageError."""
+def _is_inside(path: Path, within: Sequence[Path]) -> bool:
+    """Whether it is in one of the folders, if there are any, after links are followed."""
     real = Path(os.path.realpath(path))
-    if within and not any(real.is_relative_to(folder) for folder in within):
+    return not within or any(real.is_relative_to(folder) for folder in within)
+
+
+def _inside(path: Path, within: Sequence[Path]) -> Path:
+    """``path``, if it is in one of the folders. Raises UsageError."""
+    if not _is_inside(path, within):
         raise UsageError(f"{path}: outside the folders that may be used; copy it into one of them")
     return path
 
@@ -130,7 +158,9 @@ def _without_dump(path: Path, log: CrashLog) -> dict[str, Any]:
     return {
         "path": str(path), "driver": None, "devices": [], "kernels": [], "faults": [], "elsewhere": [],
         "memory": [], "command": _command(log.kernels),
-        "notes": [] if log.is_amd else [_WRITES_ONE, *([_ASYNCHRONOUS] if log.error else [])],
+        "notes": [_WRITES_ONE_AMD]
+        if log.is_amd
+        else [_WRITES_ONE, *([_ASYNCHRONOUS] if log.error else [])],
     }  # fmt: skip
 
 
@@ -243,8 +273,10 @@ class _Reading:
             "pc": thread.pc,
             "backtrace": [self._place(frame) for frame in frames if frame is not None],
             "registers": self._dump.registers(thread.warp, thread.row),
+            "accumulators": (),
             "uniform_registers": self._dump.uniform_registers(thread.warp),
             "predicates": self._dump.predicates(thread.warp, thread.row),
+            "special": None,
         }
 
     def _elsewhere(self, stopped: Stopped) -> list[dict[str, Any]]:

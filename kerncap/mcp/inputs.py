@@ -42,8 +42,8 @@ class FromCore(Takes, frozen=True, kw_only=True):
     core: Annotated[
         str,
         _says(
-            "A GPU core dump, as CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 makes a program write; or a log of the "
-            "crash."
+            "A GPU core dump, as CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 makes a program write, or ROCm with "
+            "ulimit -c unlimited (gpucore.PID, with core.PID next to it); or a log of the crash."
         ),
     ]
     exe: Annotated[str | None, _says("A program whose kernels have the lines that the dump lacks.")] = None

@@ -225,7 +225,7 @@ TOOLS = (
          inputs.Capture, "capture", _capture, destructive=True, open_world=True),
     Tool("inspect", "Show a reproducer: launch, arguments, memory, environment. Executes nothing.",
          inputs.Inspect, "inspect", _inspect, 120, read_only=True),
-    Tool("from_core", "Show the kernel, thread, instruction, line and address of a CUDA GPU's core dump. "
+    Tool("from_core", "Show the kernel, thread, instruction, line and address of a GPU's core dump. "
          "Executes nothing.", inputs.FromCore, "from-core", _from_core, 120, read_only=True),
     Tool("from_recording", "Make reproducers of launches that tritonparse or AMD's kerncap recorded. "
          "Executes nothing.", inputs.FromRecording, "from-recording", _from_recording),

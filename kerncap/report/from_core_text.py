@@ -14,6 +14,8 @@ from kerncap.printable import visible
 Document = dict[str, Any]
 MAX_FAULTS, MAX_ACCESSES, MAX_KERNELS, MAX_ELSEWHERE, MAX_MEMORY = 8, 4, 8, 8, 12
 _REGISTERS_A_LINE = 8
+_NVIDIA = {"registers": "R", "accumulators": "", "uniform_registers": "UR"}
+_AMD = {"registers": "v", "accumulators": "a", "uniform_registers": "s"}
 _LONGEST = 400
 
 
@@ -71,9 +73,11 @@ def place_text(place: Document | None, pc: int | None = None) -> str:
     """``kernel+0x1f0``, with the function in it if that is another."""
     if place is None:
         return "an address that no image in the dump has" + ("" if pc is None else f": {pc:#x}")
-    text = f"{base_name(place['function'])}+{place['offset']:#x}"
-    if place["function"] != place["kernel"]:
-        text += f", in {base_name(place['kernel'])}+{place['kernel_offset']:#x}"
+    name = "its code object" if place["function"] is None else base_name(place["function"])
+    text = f"{name}+{place['offset']:#x}"
+    if place["function"] != place["kernel"] and place["kernel"] is not None:
+        offset = "" if place["kernel_offset"] is None else f"+{place['kernel_offset']:#x}"
+        text += f", in {base_name(place['kernel'])}{offset}"
     return text
 
 
@@ -84,7 +88,9 @@ def _made(document: Document) -> list[str]:
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(driver["time_s"]))
         lines.append(f"written {when} by driver {driver['version']}, CUDA {driver['cuda']}")
     lines += [
-        visible(f"device {each['index']}: {each['name']}, {each['arch']}, {each['sms']} SMs", _LONGEST)
+        visible(
+            f"device {each['index']}: {each['name']}, {each['arch']}, {each['sms']} {_units(each)}", _LONGEST
+        )
         for each in devices
     ]
     return lines
@@ -99,16 +105,18 @@ def _fault(fault: Document, kernels: Sequence[Document]) -> list[str]:
     rows.append(("instruction", place_text(place, fault["pc"])))
     if place is not None and place["instruction"]:
         rows.append(("", place["instruction"]))
-    rows.append(("source", _source(place)))
+    if fault["pc"] is not None or place is not None:
+        rows.append(("source", _source(place)))
     if state is None:
         rows.append(("threads", "not known: all that had it have ended"))
     else:
         accesses = _accesses(fault)
         order = "; addresses that are furthest from the others' first" if len(accesses) > 1 else ""
-        rows.append(("threads", f"{fault['thread_count']:,} in {counted(fault['blocks'], 'block')}{order}"))
+        blocks = "blocks that aren't known" if fault["blocks"] is None else counted(fault["blocks"], "block")
+        rows.append(("threads", f"{fault['thread_count']:,} in {blocks}{order}"))
         rows += [("", text) for text in accesses]
-        where = f"on SM {state['sm']}, warp {state['warp']}, lane {state['lane']}"
-        rows.append(("first thread", f"{_thread(fault['threads'][0])} {where}"))
+        first = _thread(fault["threads"][0]) if fault["threads"] else ""
+        rows.append(("first thread", f"{first} {_where(state)}".strip()))
         rows += [("called from", f"{place_text(each)}, {_source(each)}") for each in state["backtrace"]]
     lines = _table(rows)
     return lines + ([] if state is None else _registers(state))
@@ -127,11 +135,14 @@ def _accesses(fault: Document) -> list[str]:
 
 def _registers(state: Document) -> list[str]:
     lines = []
-    for prefix, key in (("R", "registers"), ("UR", "uniform_registers")):
+    if state["special"] is not None:
+        named = (f"{name} {value:#x}" for name, value in state["special"].items())
+        lines.append(f"{'wave':<12} {', '.join(named)}")
+    for key, prefix in (_NVIDIA if state["special"] is None else _AMD).items():
         values = state[key]
         for at in range(0, len(values), _REGISTERS_A_LINE):
             row = values[at : at + _REGISTERS_A_LINE]
-            if prefix == "R" or any(row):  # most kernels use a few uniform registers of those that there are
+            if key == "registers" or any(row):  # of the others most kernels use a few of those that there are
                 lines.append(f"{prefix + str(at):<12} {' '.join(f'{value:08x}' for value in row)}")
     if state["predicates"]:
         lines.append(f"{'P0':<12} {' '.join(map(str, state['predicates']))}")
@@ -158,6 +169,8 @@ def _value(data: bytes) -> str:
 def _launch(kernel: Document) -> str:
     cluster = f", cluster {_size(kernel['cluster'])}" if kernel["cluster"] else ""
     name = kernel["name"] or "a kernel that no image in the dump has"
+    if kernel["grid"] is None:
+        return visible(f"{name}  grid and block not known", _LONGEST)
     return visible(f"{name}  grid {_size(kernel['grid'])}, block {_size(kernel['block'])}{cluster}", _LONGEST)
 
 
@@ -190,11 +203,23 @@ def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 def _source(place: Document | None) -> str:
     if place is None or place["line"] is None:
-        return "not known: no lines in the image; compile with -lineinfo"
+        return "not known: no lines in the image; compile with -lineinfo, or -g for HIP"
     return f"{place['file']}:{place['line']}"
 
 
+def _units(device: Document) -> str:
+    return "compute units" if device["arch"].startswith("gfx") else "SMs"
+
+
+def _where(state: Document) -> str:
+    if state["special"] is None:
+        return f"on SM {state['sm']}, warp {state['warp']}, lane {state['lane']}"
+    return f"lane {state['lane']}" + ("" if state["warp"] is None else f" of wave {state['warp']}")
+
+
 def _thread(each: Document) -> str:
+    if each["block"] is None or each["thread"] is None:
+        return ""
     return f"block ({_index(each['block'])}) thread ({_index(each['thread'])})"
 
 

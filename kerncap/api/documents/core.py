@@ -18,11 +18,17 @@ Words = Annotated[tuple[int, ...], says("Values as unsigned numbers of 32 bits, 
 class CodeAt(Part, frozen=True, kw_only=True):
     """A place in the code. Offsets are bytes from the beginning of the function's and its kernel's code."""
 
-    function: Annotated[str, says("Mangled name; a function that was not inlined, or the kernel.")]
+    function: Annotated[
+        str | None,
+        says(
+            "Mangled name; a function that was not inlined, or the kernel. Null if only --exe has it; the "
+            "offset is then from the beginning of the code object."
+        ),
+    ]
     offset: int
-    kernel: Annotated[str, says("Mangled name.")]
-    kernel_offset: int
-    file: Annotated[str | None, says("As the compiler was given it; null without -lineinfo.")]
+    kernel: Annotated[str | None, says("Mangled name; null if it isn't known.")]
+    kernel_offset: Annotated[int | None, says("Null if the function's code is outside of its kernel's.")]
+    file: Annotated[str | None, says("As the compiler was given it; null without -lineinfo, or -g of HIP.")]
     line: Line | None
     instruction: Annotated[str | None, says("Of the disassembler, with --sass.")]
 
@@ -40,10 +46,10 @@ class CoreKernel(Part, frozen=True, kw_only=True):
     name: Annotated[str | None, says("Null if no image in the dump has it.")]
     mangled: str | None
     device: int
-    grid: Extents
-    block: Extents
+    grid: Annotated[Extents | None, says("In blocks; null if it isn't known which launch it is.")]
+    block: Extents | None
     cluster: Extents | None
-    registers: Annotated[int, says("Registers of a thread.")]
+    registers: Annotated[int, says("Registers of a thread; on AMD GPUs vector and accumulation registers.")]
     from_device: Annotated[bool, says("True if a kernel launched it.")]
     resident_threads: Annotated[Count, says("Threads that were on an SM and had not ended.")]
     parameters: Annotated[tuple[CoreParameter, ...] | None, says("Null if they are not in the dump.")]
@@ -62,22 +68,37 @@ class CoreAccess(Part, frozen=True, kw_only=True):
 class CoreThread(Part, frozen=True, kw_only=True):
     """A thread with the exception."""
 
-    block: Index
-    thread: Index
+    block: Annotated[Index | None, says("Null if the dump doesn't say, as thread.")]
+    thread: Index | None
     access: Annotated[CoreAccess | None, says("Null if the instruction or its registers don't say it.")]
+
+
+class WaveRegisters(Part, frozen=True, kw_only=True):
+    """Registers of an AMD GPU's wave that have names."""
+
+    exec: Annotated[int, says("A bit for each lane that is active.")]
+    vcc: int
+    m0: int
+    mode: int
+    status: int
+    trapsts: Annotated[int, says("The exceptions.")]
 
 
 class CoreThreadState(Part, frozen=True, kw_only=True):
     """Where a thread is and what it holds."""
 
-    sm: int
-    warp: int
+    sm: Annotated[int | None, says("Null on AMD GPUs.")]
+    warp: Annotated[int | None, says("On AMD GPUs the number of the wave in its block, or null.")]
     lane: int
     pc: CodeAddress
     backtrace: Annotated[tuple[CodeAt, ...], says("Calls of the functions that it is in, innermost first.")]
-    registers: Words
-    uniform_registers: Words
+    registers: Annotated[Words, says("On AMD GPUs v0, v1, …")]
+    accumulators: Annotated[Words, says("a0, a1, … of AMD GPUs.")]
+    uniform_registers: Annotated[Words, says("On AMD GPUs s0, s1, …")]
     predicates: Words
+    special: Annotated[
+        WaveRegisters | None, says("Registers of its wave that have names; null on NVIDIA GPUs.")
+    ]
 
 
 class CoreFault(Part, frozen=True, kw_only=True):
@@ -86,7 +107,7 @@ class CoreFault(Part, frozen=True, kw_only=True):
     exception: ExceptionKind
     device: int
     kernel: Kernel
-    blocks: Annotated[Count, says("Number of their blocks.")]
+    blocks: Annotated[Count | None, says("Number of their blocks; null if the dump doesn't say.")]
     thread_count: Count
     pc: CodeAddress | None
     place: CodeAt | None
@@ -131,7 +152,9 @@ class FromCoreDocument(Document, frozen=True, kw_only=True):
     """What a core dump of a GPU says. Nothing in it was executed."""
 
     path: Annotated[str, says("The dump; the log, if no dump that it names could be read.")]
-    driver: Annotated[Driver | None, says("Null for a driver before 565, and without a dump.")]
+    driver: Annotated[
+        Driver | None, says("Null for a driver before 565, for an AMD GPU's, and without a dump.")
+    ]
     devices: tuple[Device, ...]
     kernels: tuple[CoreKernel, ...]
     faults: tuple[CoreFault, ...]

@@ -16,7 +16,7 @@ from kerncap.format.document_types import Bytes, Count, says
 from kerncap.regular_file import open_regular
 
 MAX_WARPS = 1 << 17  # eight GPUs that are full have half of that
-MemoryKind = Literal["global", "managed", "shared", "local"]
+MemoryKind = Literal["global", "managed", "shared", "local", "host"]
 _MEMORY: dict[Kind, MemoryKind] = {Kind.GLOBAL: "global", Kind.MANAGED: "managed"}
 _PARTS: dict[Kind, MemoryKind] = {Kind.SHARED: "shared", Kind.LOCAL: "local"}
 # What CUDA_COREDUMP_GENERATION_FLAGS left out. Source: CUcoredumpGenerationFlags of the driver API.
@@ -51,7 +51,7 @@ class Device:
     index: int  # its row in the dump
     name: str
     arch: str
-    sms: Annotated[int, says("Number of its SMs.")]
+    sms: Annotated[int, says("Number of its SMs, or compute units.")]
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ _SECTION = np.dtype([
     ("name", "<u4"), ("type", "<u4"), ("flags", "<u8"), ("address", "<u8"), ("at", "<u8"), ("size", "<u8"),
     ("link", "<u4"), ("info", "<u4"), ("alignment", "<u8"), ("stride", "<u8"),
 ])  # fmt: skip
-_CORE, _CUDA, _AMD = 4, 190, 224  # ET_CORE, EM_CUDA, EM_AMDGPU
+_CORE, _CUDA = 4, 190  # ET_CORE, EM_CUDA
 _STRINGS = 3  # SHT_STRTAB
 _NO_BYTES = (0, 8)  # SHT_NULL, SHT_NOBITS
 _USER = 0x80000000  # SHT_LOUSER
@@ -189,17 +189,12 @@ class Sections:
         if data[:4] != b"\x7fELF":
             raise FormatError(
                 self.path, 0,
-                "not a core dump of a GPU, nor a log of its fault; CUDA_COREDUMP_FILE names the dump",
+                "not a core dump of a GPU, nor a log of its fault; CUDA_COREDUMP_FILE names CUDA's, and "
+                "gpucore.PID is ROCm's",
             )  # fmt: skip
         if len(data) < _FILE.itemsize:
             raise FormatError(self.path, len(data), "the file ends within its header; the dump was cut off")
         head = np.frombuffer(data, _FILE)[0]
-        if head["machine"] == _AMD and head["type"] == _CORE:
-            raise FormatError(
-                self.path, 18,
-                "a core dump of an AMD GPU, which kerncap doesn't read; rocgdb does, and "
-                "kerncap capture --on-fault -- CMD captures the launch in the next run",
-            )  # fmt: skip
         if bytes(head["ident"][:2]) != b"\2\1" or head["machine"] != _CUDA or head["type"] != _CORE:
             kind = "the core dump of a process" if head["type"] == _CORE else "an ELF file"
             raise FormatError(

@@ -122,7 +122,7 @@ def test_text_of_a_stranger_is_escaped(read: Any, tmp_path: Path) -> None:
         (lambda data: data[:-100], "cut off"),
         (lambda data: b"\x1f\x8b" + data[2:], "gunzip"),
         (lambda data: b"#!/bin/sh\n" + data, "not a core dump"),
-        (lambda data: data[:18] + struct.pack("<H", 62) + data[20:], "core dump of a process"),
+        (lambda data: data[:18] + struct.pack("<H", 21) + data[20:], "core dump of a process"),
         (lambda data: data[:16] + struct.pack("<H", 2) + data[18:], "an ELF file"),
         (lambda data: data[:60] + b"\0\0" + data[62:], "0 section headers"),
         (lambda data: data[:40] + bytes(8) + data[48:], "section headers"),

@@ -1,0 +1,285 @@
+"""What ROCm's core dumps say of the kernel that faulted: the part of ``from-core`` that is AMD's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kerncap.capture.core_dump.amd import exceptions
+from kerncap.capture.core_dump.amd.code_objects import CodeObjects, Place
+from kerncap.capture.core_dump.amd.dump import Dump, Launch
+from kerncap.capture.core_dump.amd.waves import LANES, Wave
+from kerncap.capture.core_dump.dump import Memory
+from kerncap.capture.kernel_spellings import base_name
+from kerncap.log import one_line
+
+MAX_FAULTS = 64
+MAX_THREADS = 64  # of a fault that are listed
+MAX_KERNELS = 1024
+MAX_ELSEWHERE = 64
+_NO_PROCESS = (
+    "the waves, with their registers, are in the core dump of the process, which is not here: put core.PID "
+    "next to this one, or give it with --host-core"
+)
+_NOT_TOLD = "which workgroup a wave is of is not in the dump: on gfx90a it is with HSA_ENABLE_DEBUG=1"
+_LATER = (
+    "a memory violation stops a wave some instructions after the access: the one that made it is at the line "
+    "that is shown, or before it"
+)
+
+
+@dataclass
+class _Launched:
+    """A kernel that was running. ``launch``: None if it isn't known which one it was."""
+
+    device: int
+    launch: Launch | None
+    kernel: str | None
+    threads: int = 0
+    registers: int = 0
+
+
+@dataclass
+class _Fault:
+    device: int
+    exception: int
+    pc: int | None
+    kernel: int | None
+    waves: list[Wave] = field(default_factory=list)
+
+
+class Reading:
+    """``notes``: what is to be said of the files."""
+
+    def __init__(self, dump: Dump, notes: list[str], program: Path | None) -> None:
+        self._dump = dump
+        self._code = CodeObjects(dump.memory, dump.state.debug, program)
+        self._notes = notes
+        self._launched: dict[tuple[int, int | str | None], _Launched] = {}
+        self._waves = [(wave, self._number(wave)) for wave in dump.waves()]
+
+    def document(self) -> tuple[dict[str, Any], list[str]]:
+        """The document but for path, command and log, and the kernels to blame."""
+        launched = list(self._launched.values())
+        found = self._faults()
+        faults = [self._fault(fault) for fault in found[:MAX_FAULTS]]
+        kernels = [self._kernel(each) for each in launched[:MAX_KERNELS]]
+        elsewhere = self._elsewhere()
+        blamed = faults if any(each["kernel"] is not None for each in faults) else elsewhere
+        names = [launched[each["kernel"]].kernel for each in blamed if each["kernel"] is not None]
+        document = {
+            "driver": None,
+            "devices": [asdict(device) for device in self._dump.devices()],
+            "kernels": kernels,
+            "faults": faults,
+            "elsewhere": elsewhere,
+            "memory": [asdict(each) for each in self._memory()],
+            "notes": [*self._all_notes(found), *dict.fromkeys(map(one_line, self._code.problems))],
+        }
+        return document, [name for name in names if name]
+
+    def _memory(self) -> list[Memory]:
+        lds = [wave.lds_bytes for wave, _ in self._waves if wave.lds_bytes]
+        shared = [Memory("shared", None, sum(lds), len(lds))] if lds else []
+        return [*self._dump.memory_rows(), *shared]
+
+    def _number(self, wave: Wave) -> int | None:
+        """Which of the kernels that were running a wave is of; None if it isn't known."""
+        key: int | str | None = wave.packet
+        launch = None
+        if wave.packet is not None:
+            launch = self._dump.launch(wave.queue, wave.packet)
+        else:
+            place = self._code.place(wave.pc)
+            active = self._dump.launches(wave.queue)
+            if place is not None and place.function is not None and self._code.is_kernel(place.function):
+                key = place.function.name
+                active = tuple(each for each in active if self._code.kernel_of(each.descriptor) == key)
+            launch = active[0] if len(active) == 1 else None
+        kernel = key if isinstance(key, str) else None
+        if launch is not None:
+            kernel = self._code.kernel_of(launch.descriptor) or kernel
+            key = launch.place
+        if launch is None and kernel is None:
+            return None
+        found = self._launched.setdefault(
+            (wave.queue.id, key), _Launched(self._dump.index(wave.queue), launch, kernel)
+        )
+        found.threads += _threads(wave, launch)
+        found.registers = max(found.registers, wave.vector_count + wave.accumulator_count)
+        return list(self._launched).index((wave.queue.id, key))
+
+    def _faults(self) -> list[_Fault]:
+        faults: dict[tuple[int, int, int, int | None], _Fault] = {}
+        for wave, kernel in self._waves:
+            if wave.exception:
+                device = self._dump.index(wave.queue)
+                key = device, wave.exception, wave.at, kernel
+                faults.setdefault(key, _Fault(*key)).waves.append(wave)
+        found = list(faults.values())
+        for queue in self._dump.state.queues:
+            for code in exceptions.of_packets(queue.exceptions):
+                found.append(_Fault(self._dump.index(queue), code, None, None))
+        for device, agent in enumerate(self._dump.state.agents):
+            known = any(
+                each.device == device and each.exception == exceptions.MEMORY_VIOLATION for each in found
+            )
+            if agent.exceptions >> exceptions.OF_A_GPU - 1 & 1 and not known:
+                found.append(_Fault(device, exceptions.OF_A_GPU, None, None))
+        return found
+
+    def _fault(self, fault: _Fault) -> dict[str, Any]:
+        kind = exceptions.of(fault.exception)
+        place = None if fault.pc is None else self._code.place(fault.pc)
+        launched = None if fault.kernel is None else list(self._launched.values())[fault.kernel]
+        threads = [
+            {"block": wave.workgroup, "thread": _index(wave, lane, launched), "access": None}
+            for wave in fault.waves[:MAX_THREADS]
+            for lane in _lanes(wave.exec)
+        ][:MAX_THREADS]
+        return {
+            "exception": {"code": kind.code, "name": kind.name, "text": kind.text},
+            "device": fault.device,
+            "kernel": fault.kernel,
+            "blocks": _blocks(fault.waves),
+            "thread_count": sum(wave.exec.bit_count() for wave in fault.waves),
+            "pc": fault.pc,
+            "place": self._place(place, launched),
+            "threads": threads,
+            "first_thread": self._state(fault.waves[0]) if fault.waves else None,
+        }
+
+    def _state(self, wave: Wave) -> dict[str, Any]:
+        lane = next(_lanes(wave.exec), 0)
+        scalars, vcc = wave.scalars(self._dump.memory)
+        return {
+            "sm": None,
+            "warp": wave.number,
+            "lane": lane,
+            "pc": wave.pc,
+            "backtrace": (),
+            "registers": wave.vectors(self._dump.memory, lane),
+            "accumulators": wave.accumulators(self._dump.memory, lane),
+            "uniform_registers": scalars,
+            "predicates": (),
+            "special": {
+                "exec": wave.exec, "vcc": vcc, "m0": wave.m0, "mode": wave.mode, "status": wave.status,
+                "trapsts": wave.trapsts,
+            },
+        }  # fmt: skip
+
+    def _kernel(self, each: _Launched) -> dict[str, Any]:
+        launch = each.launch
+        grid = (
+            None
+            if launch is None
+            else tuple(-(-a // b) for a, b in zip(launch.grid, launch.block, strict=True))
+        )
+        return {
+            "name": None if each.kernel is None else base_name(each.kernel),
+            "mangled": each.kernel,
+            "device": each.device,
+            "grid": grid,
+            "block": None if launch is None else tuple(launch.block),
+            "cluster": None,
+            "registers": each.registers,
+            "from_device": False,
+            "resident_threads": each.threads,
+            "parameters": None if launch is None else self._parameters(launch),
+        }
+
+    def _parameters(self, launch: Launch) -> list[dict[str, Any]] | None:
+        kernel = self._code.kernel_of(launch.descriptor)
+        layout = None if kernel is None else self._code.layout(launch.descriptor, kernel)
+        if layout is None:
+            return None
+        found = []
+        for offset, size in layout:
+            data = self._dump.memory.read(launch.arguments + offset, size)
+            if data is None:
+                return None
+            found.append({"offset": offset, "bytes": data.hex()})
+        return found
+
+    def _elsewhere(self) -> list[dict[str, Any]]:
+        launched = list(self._launched.values())
+        counts: Counter[tuple[int | None, int]] = Counter()
+        for wave, kernel in self._waves:
+            if not wave.exception:
+                counts[kernel, wave.pc] += _threads(wave, None if kernel is None else launched[kernel].launch)
+        return [
+            {
+                "kernel": kernel,
+                "pc": pc,
+                "place": self._place(self._code.place(pc), None if kernel is None else launched[kernel]),
+                "thread_count": count,
+            }
+            for (kernel, pc), count in counts.most_common(MAX_ELSEWHERE)
+        ]
+
+    def _place(self, place: Place | None, launched: _Launched | None) -> dict[str, Any] | None:
+        if place is None:
+            return None
+        function = place.function
+        entry = None
+        if launched is not None and launched.launch is not None:
+            entry = self._code.entry_of(launched.launch.descriptor)
+        start = place.base if function is None else function.start
+        kernel = launched.kernel if launched is not None and launched.kernel else None
+        is_own = function is not None and function.name == kernel
+        if function is not None and kernel is None and self._code.is_kernel(function):
+            kernel, is_own, entry = function.name, True, function.start
+        return {
+            "function": None if function is None else function.name,
+            "offset": place.pc - start,
+            "kernel": kernel,
+            "kernel_offset": place.pc - (entry or start) if is_own else None,
+            "file": place.file,
+            "line": place.line,
+            "instruction": None,
+        }
+
+    def _all_notes(self, found: list[_Fault]) -> Iterator[str]:
+        if not self._dump.has_process:
+            yield _NO_PROCESS
+        yield from self._notes
+        for arch in self._dump.unread():
+            yield f"the waves of {arch} are not read, as it saves them in its own way; rocgdb reads them"
+        if any(wave.workgroup is None for wave, _ in self._waves):
+            yield _NOT_TOLD
+        if any(fault.exception == exceptions.MEMORY_VIOLATION for fault in found):
+            yield _LATER
+        if not found and self._waves:
+            yield "no wave has an exception: the dump was asked for"
+        if len(found) > MAX_FAULTS:
+            yield f"only the first {MAX_FAULTS} of {len(found):,} faults are listed"
+
+
+def _lanes(mask: int) -> Iterator[int]:
+    return (lane for lane in range(LANES) if mask >> lane & 1)
+
+
+def _blocks(found: list[Wave]) -> int | None:
+    """How many workgroups have the waves; None if the dump doesn't say."""
+    known = {wave.workgroup for wave in found}
+    return None if None in known else len(known)
+
+
+def _index(wave: Wave, lane: int, launched: _Launched | None) -> tuple[int, int, int] | None:
+    """A thread's index in its workgroup; None if the dump doesn't say."""
+    if wave.number is None or launched is None or launched.launch is None:
+        return None
+    x, y, _ = launched.launch.block
+    at = wave.number * LANES + lane
+    return at % x, at // x % y, at // x // y
+
+
+def _threads(wave: Wave, launch: Launch | None) -> int:
+    """The threads of a wave, which may be fewer at the end of a workgroup."""
+    if launch is None or wave.number is None:
+        return LANES
+    x, y, z = launch.block
+    return max(0, min(LANES, x * y * z - wave.number * LANES))
