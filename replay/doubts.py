@@ -75,6 +75,14 @@ def of_tagged(manifest: Manifest, files: list[list[Path]], ending: str) -> str:
     )
 
 
+def of_segfault(manifest: Manifest, files: list[list[Path]], ending: str) -> str:
+    """Of a kernel that died on the host: words that may lead to memory that is not captured."""
+    if not re.search(r"died with SIG(SEGV|BUS)", ending):
+        return ""
+    found = unchanged_words(manifest, files)
+    return f"{_some(found, ' words')} may be addresses of memory that is not captured" if found else ""
+
+
 def of_shared(manifest: Manifest) -> str:
     """Of a launch that reaches memory of other processes: what they do meanwhile is not in a replay."""
     found = [f"region {n} is {r.shared}" for n, r in enumerate(manifest.regions) if r.shared]

@@ -383,6 +383,8 @@ class Engine(WorkerTimes):
         doubt = doubt or ", and ".join(filter(None, (doubts.of_runtime(self.side_inputs.runtime), functions)))
         doubt = doubt or doubts.of_shared(self.manifest)
         doubt = doubt or doubts.of_tagged(self.manifest, self.pre_files(), ending)
+        if not doubt and self.choice.memory == "host":
+            doubt = doubts.of_segfault(self.manifest, self.pre_files(), ending)
         if doubt and which != ORIGINAL:
             self.restore()
             return "" if self.launch().ok else doubt

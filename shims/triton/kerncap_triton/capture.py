@@ -45,7 +45,7 @@ class Capture(Watch):
     def begin(self) -> None:
         """Copy the pre-state and write LAUNCH. Raises Unsupported or Refused with the reason."""
         arguments = self._encode_arguments(self.reachable.add)
-        self.reachable.close()
+        self._close(self.reachable)
         self.size = self.reachable.size
         if self.uses_device and torch_device.is_capturing():
             raise Unsupported(

@@ -11,7 +11,8 @@ from . import compiled_facts, encoded_values, nvtx_ranges, record_writer
 from .call import Call, callable_source, python_stack
 from .contract import key, word
 from .kernels import Counters
-from .reachable_memory import Unsupported
+from .pointed_tensors import pointed_tensors
+from .reachable_memory import ReachableMemory, Unsupported
 from .session import Session
 
 MAX_SOURCES = 64  # sets of passed functions of one kernel that are remembered
@@ -84,6 +85,14 @@ class Watch:
                 argument[key.signature] = call.signature[name]
             encoded.append(argument)
         return encoded
+
+    def _close(self, reachable: ReachableMemory) -> None:
+        """The arguments are in it; so is then what they point to, as far as it is a tensor on the host."""
+        if self.call.kernel.mode == word.mode.interpreter:
+            numbers = [(name, value) for name, value in self.call.arguments.items() if type(value) is int]
+            for name, tensor in pointed_tensors([*reachable.tensors(), *numbers]):
+                reachable.add(name, tensor)
+        reachable.close()
 
     def _grid(self) -> List[int]:
         try:

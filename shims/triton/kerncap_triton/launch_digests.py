@@ -29,7 +29,7 @@ class Trace(Watch):
     def begin(self) -> None:
         """Hash the arguments' storages. Raises Unsupported with the reason."""
         self._known = {key.arguments: self._encode_arguments(self._reachable.add), key.grid: self._grid()}
-        self._reachable.close()
+        self._close(self._reachable)
         self._known[key.views] = self._reachable.views
         if self._uses_device and torch_device.is_capturing():
             raise Unsupported("it is inside a graph capture, where nothing can be read")

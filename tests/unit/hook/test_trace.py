@@ -60,7 +60,7 @@ def test_what_a_launch_finds_and_leaves(run: Run) -> None:
 
 def test_addresses_and_errors(run: Run) -> None:
     *_, indirect, last = traced(run, PROGRAM)
-    assert [one.addresses for one in indirect.hashed] == [True, False]
+    assert [one.addresses for one in indirect.hashed] == [True, False, False]
     assert last.error is not None and not last.hashed and last.reason is None
     assert {argument.name for argument in last.arguments} == {"x", "y", "out", "n", "BLOCK"}
 
