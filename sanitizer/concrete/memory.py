@@ -22,8 +22,10 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-ABSOLUTE = -1
+ABSOLUTE = -1  # in place of an argument's index: the offset is an address
 NOWHERE = -1
+_NOT_KNOWN = "what is at an address in no memory that is known"
+_FIRST_STORAGE = -2  # and below, one for each storage: an address that was made for it
 
 
 @dataclass(frozen=True)
@@ -163,9 +165,10 @@ class _Bytes:
 class Memory:
     """Private copies of what is touched of a launch's storages, made on the first write.
 
-    A place is an argument's index and a byte offset from that argument's address; with ABSOLUTE in
-    place of the index, the offset is an address. An element that is not wholly inside the storage
-    reads as zero, and a store to it is dropped. ``version`` grows whenever a byte changes.
+    A place is an argument's index and a byte offset from that argument's address; with ABSOLUTE or what
+    `address_in` gives in place of the index, the offset is an address. An element that is not wholly
+    inside the storage reads as zero, and a store to it is dropped. ``version`` grows whenever a byte
+    changes.
     """
 
     def __init__(self, launch: Launch, before: Memory | None = None) -> None:
@@ -173,6 +176,7 @@ class Memory:
         self._launch = launch
         self._storages: dict[int, _Bytes] = {} if before is None else before._storages
         self.version = 0
+        self.stored_nowhere = False  # whether a store went to an address in no storage
         order = np.argsort([s.address for s in launch.storages], kind="stable")
         self._order = order
         self._starts = np.array([launch.storages[i].address for i in order], dtype=np.int64)
@@ -203,18 +207,18 @@ class Memory:
         return found
 
     def address_of(self, argument: int) -> int:
-        return 0 if argument == ABSOLUTE else self._places[argument][1]
+        return 0 if argument < 0 else self._places[argument][1]
 
     def storage_of(self, argument: int) -> int:
         """The storage that an argument points into, or NOWHERE."""
-        return NOWHERE if argument == ABSOLUTE else self._places[argument][0]
+        return storage_behind(argument) if argument < 0 else self._places[argument][0]
 
     def absolute(self, argument: int | Ints, offsets: Ints) -> Ints:
         if isinstance(argument, int):
             found: Ints = offsets + np.int64(_signed(self.address_of(argument)))
             return found
         addresses = [_signed(address) for _, address in self._places] + [0]  # the last: ABSOLUTE is -1
-        return offsets + np.array(addresses, dtype=np.int64)[argument]
+        return offsets + np.array(addresses, dtype=np.int64)[np.maximum(argument, ABSOLUTE)]
 
     # --- places in storages --------------------------------------------------------------------------
 
@@ -233,6 +237,13 @@ class Memory:
             here = argument == one
             storages[here], inside[here] = self.locate(int(one), offsets[here])
         return storages, inside
+
+    def owner_of(self, addresses: Ints) -> int | Ints:
+        """In place of an argument's index: for each address the storage that it points into."""
+        storages, _ = self._resolve(addresses)
+        if isinstance(storages, int):
+            return address_in(storages)
+        return np.where(storages == NOWHERE, ABSOLUTE, _FIRST_STORAGE - storages)
 
     def _resolve(self, addresses: Ints) -> tuple[int | Ints, Ints]:
         if not len(self._starts):
@@ -265,7 +276,8 @@ class Memory:
     def _gather(self, storage: int, offsets: Ints, mask: Bools | None, width: int) -> Gathered:
         kind = np.dtype(f"u{width}")
         if storage == NOWHERE:
-            return Gathered(np.zeros(offsets.shape, dtype=kind))
+            read = bool(offsets.size) and (mask is None or bool(mask.any()))
+            return Gathered(np.zeros(offsets.shape, dtype=kind), _NOT_KNOWN if read else None)
         held = self.storage(storage)
         last = held.size_bytes - width
         # An aligned element is found by its index in a view; an index out of range is clipped.
@@ -315,6 +327,7 @@ class Memory:
 
     def _scatter(self, storage: int, offsets: Ints, mask: Bools | None, bits: Array) -> None:
         if storage == NOWHERE:
+            self.stored_nowhere |= bool(offsets.size) and (mask is None or bool(mask.any()))
             return
         start, chosen = self._valid(storage, offsets, mask, bits.itemsize)
         values = bits.reshape(-1) if chosen is None else bits[chosen]
@@ -355,6 +368,7 @@ class Memory:
         storage, inside = self.locate(argument, offsets)
         for one in [storage] if isinstance(storage, int) else np.unique(storage):
             if one == NOWHERE:
+                self.stored_nowhere = True
                 continue
             here = mask
             if not isinstance(storage, int):
@@ -389,6 +403,16 @@ class Memory:
             for index, held in sorted(self._storages.items())
             if held.written and not held.knows_all
         }
+
+
+def address_in(storage: int) -> int:
+    """In place of an argument's index: the offset is an address, and the storage it was made for is known."""
+    return ABSOLUTE if storage == NOWHERE else _FIRST_STORAGE - storage
+
+
+def storage_behind(argument: int) -> int:
+    """The storage of `address_in`; NOWHERE for ABSOLUTE and for an argument's own index."""
+    return _FIRST_STORAGE - argument if argument <= _FIRST_STORAGE else NOWHERE
 
 
 def _index(offsets: Ints, width: int) -> Ints:

@@ -89,7 +89,7 @@ def _modify(
         flag = access.steered
         if lanes is not None and access.mask is not None and not access.mask.data.all():
             flag = either(flag, ~access.mask.data)  # as of a load without `other`
-        m.env[result] = as_value(result_data, element, flag)
+        m.env[result] = as_value(m, result_data, element, flag)
 
 
 def _unwanted(m: Machine, operation: Operation, access: Access, width: int, values: list[Value]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kerncap.sanitizer.concrete import ops_cast, ops_math  # noqa: F401  (they fill ELEMENTWISE)
+from kerncap.sanitizer.concrete.dataflow import LOADS
 from kerncap.sanitizer.concrete.events import Ints
 from kerncap.sanitizer.concrete.machine import Machine, Step
 from kerncap.sanitizer.concrete.needed_operations import MODULAR
@@ -39,7 +40,13 @@ from kerncap.sanitizer.concrete.values import (
 )
 from kerncap.sanitizer.launch import DescriptorArgument, Launch, ScalarArgument, TensorArgument
 from kerncap.sanitizer.pointer_origins import pointer_origins
-from kerncap.sanitizer.ttir.ir import DIVISIONS, Dense, IntType, Operation, PointerType
+from kerncap.sanitizer.ttir.ir import DIVISIONS, Dense, Function, IntType, Operation, PointerType
+from kerncap.sanitizer.ttir.ir import Value as Name
+
+_SAME_ELEMENTS = frozenset(
+    ("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.unsplat")
+    + ("ttg.convert_layout",)
+)
 
 
 def not_tiles(operation: Operation, values: list[Value]) -> Unknown:
@@ -390,6 +397,7 @@ def _integer_to_pointer(plan: Plan, operation: Operation) -> Step:
     source, result = operation.operands[0], operation.results[0]
     origins = pointer_origins(plan.module, plan.function).get(source, frozenset())
     candidates = sorted(index for index in origins if index is not None)
+    is_given = not candidates and _is_given(source, plan.function)
 
     def step(m: Machine) -> None:
         x = m.env[source]
@@ -397,10 +405,22 @@ def _integer_to_pointer(plan: Plan, operation: Operation) -> Step:
             m.env[result] = not_tiles(operation, [x])
             return
         addresses = x.data.astype(np.int64)
+        if is_given:
+            m.env[result] = Pointers(addresses, m.shared.memory.owner_of(addresses), x.undefined, x.overflow)
+            return
         argument, offsets = _arguments_behind(plan.launch, addresses, candidates, None in origins)
         m.env[result] = Pointers(offsets, argument, x.undefined, x.overflow)
 
     return step
+
+
+def _is_given(address: Name, function: Function) -> bool:
+    """Whether an integer is as memory or the launch gives it: what it points into, it was made for."""
+    owner = address.owner
+    while isinstance(owner, Operation) and owner.name in _SAME_ELEMENTS:
+        address = owner.operands[0]
+        owner = address.owner
+    return address in function.arguments or (isinstance(owner, Operation) and owner.name in LOADS)
 
 
 def _arguments_behind(

@@ -218,9 +218,11 @@ def gathered(m: Machine, access: Access, element: Type) -> tuple[Array, str | No
     return from_bits(found.bits, element), found.unknown
 
 
-def as_value(data: Array, element: Type, undefined: Bools | None, zero: Bools | None = None) -> Tile:
+def as_value(
+    m: Machine, data: Array, element: Type, undefined: Bools | None, zero: Bools | None = None
+) -> Tile:
     if isinstance(element, PointerType):  # that a null pointer is followed is no habit to rely on
-        return Pointers(data, ABSOLUTE, undefined)
+        return Pointers(data, m.shared.memory.owner_of(data), undefined)
     return Tile(data, undefined, zero=zero)
 
 
@@ -252,7 +254,7 @@ def _load(plan: Plan, operation: Operation) -> Step:
         if m.shared.reads is not None and event is not None:
             undefined = either(undefined, m.shared.reads.undefined(event))
         if access.lanes is None:  # no lane is left out
-            m.env[result] = as_value(data, element, undefined)
+            m.env[result] = as_value(m, data, element, undefined)
             return
         if mask is not None and other is None:
             data = np.where(mask.data, data, data.dtype.type(0))
@@ -279,7 +281,7 @@ def _load(plan: Plan, operation: Operation) -> Step:
                     zero = zero if undefined is None else zero & ~undefined
                 if flag is not None:
                     undefined = either(undefined, flag & ~mask.data)
-        m.env[result] = as_value(data, element, undefined, zero)
+        m.env[result] = as_value(m, data, element, undefined, zero)
 
     return step
 

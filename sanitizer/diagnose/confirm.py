@@ -75,7 +75,7 @@ class _Witness:
         table = np.array(
             [base_address(launch, i) for i in range(len(launch.arguments))] + [0], dtype=np.int64
         )
-        return np.asarray(table[event.argument[0]])  # -1 is the last entry
+        return np.asarray(table[np.maximum(event.argument[0], -1)])  # -1 is the last entry
 
 
 def confirm(analysis: Analysis, access: Access, target: Target, assignment: Assignment) -> Confirmation:

@@ -84,6 +84,8 @@ def _changes(
         raise CarryOutError(f"{type(error).__name__}: {error}") from error
     if not outcome.complete:
         raise CarryOutError(outcome.reason or "the evaluation did not come to its end")
+    if memory.stored_nowhere:
+        raise CarryOutError("it stores to an address in no memory that is known")
     for storage, reason in outcome.unknown_contents:
         raise CarryOutError(f"what it stores in {launch.storages[storage].name} is not known: {reason}")
     found: dict[int, list[tuple[int, Bytes]]] = {}

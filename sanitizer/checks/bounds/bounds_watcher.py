@@ -7,16 +7,24 @@ from collections.abc import Collection
 import numpy as np
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.checks.bounds.extents import NULL_PAGE, Extent, Region, distance_of, regions_of
+from kerncap.sanitizer.checks.bounds.extents import (
+    NULL_PAGE,
+    Extent,
+    Region,
+    distance_of,
+    of_storage,
+    regions_of,
+)
 from kerncap.sanitizer.checks.events.elements import Witness, by_argument, first_witness
 from kerncap.sanitizer.checks.events.watchers import Seen, Watcher
 from kerncap.sanitizer.concrete.events import AccessEvent, Bools, Ints
+from kerncap.sanitizer.concrete.memory import NOWHERE, storage_behind
 from kerncap.sanitizer.footprint import Footprint
 from kerncap.sanitizer.symbolic.expr import TRUE, const
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.access import Target
 
-ELSEWHERE = "an address of unknown origin leaves the memory that is known"
+UNKNOWN_ORIGIN = "an address of unknown origin: which memory it may reach is not known"
 
 
 class BoundsWatcher(Watcher):
@@ -41,7 +49,7 @@ class BoundsWatcher(Watcher):
             return
         for index, selected in by_argument(event):
             if index < 0:
-                self._absolute(event, selected)
+                self._absolute(event, storage_behind(index), selected)
             elif isinstance(region := self.region(index), Extent):
                 self._within(event, region, selected)
             elif region.certain:
@@ -95,19 +103,16 @@ class BoundsWatcher(Watcher):
             self.only_by_overflow.discard(event.operation)
         return found
 
-    def _absolute(self, event: AccessEvent, selected: Bools) -> None:
-        """Addresses that the kernel got from memory or from an integer: what they belong to is not known."""
+    def _absolute(self, event: AccessEvent, storage: int, selected: Bools) -> None:
+        """Addresses from memory or from an integer; ``storage``: what they were made for, if it is known."""
         null = selected & (event.offsets >= 0) & (event.offsets < NULL_PAGE)
         if self.found(event, null, "a pointer from memory is null"):
             return
-        lost = selected.copy()
-        for storage in self._analysis.launch.storages:
-            start, size = storage.address, storage.size_bytes
-            if self._analysis.options.bounds == "allocation":
-                start, size = storage.allocation_address, storage.allocation_bytes
-            lost &= (event.offsets < start) | (event.offsets > start + size - event.width_bytes)
-        if lost.any():
-            self.doubts.setdefault(event.operation, ELSEWHERE)
+        if storage != NOWHERE:
+            known = self._analysis.launch.storages[storage]
+            self._within(event, of_storage(known, self._analysis.options.bounds), selected)
+        elif selected.any():
+            self.doubts.setdefault(event.operation, UNKNOWN_ORIGIN)
 
 
 def _in_gap(view: Footprint, starts: Ints, width: int) -> Bools:

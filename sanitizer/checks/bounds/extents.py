@@ -127,9 +127,15 @@ def _of_address(
             continue
         inside = (base >= low) & (base < high)
         elsewhere = elsewhere & ~inside
-        size = f"{storage.name or 'known memory'} ({high - low:,} bytes at {low:#x})"
-        yield Extent(low - origin, high - origin, storage.name or hex(low), size, when=inside)
+        yield of_storage(storage, mode, origin, inside)
     yield Nowhere(elsewhere | (base < 0), f"{subject} leads to memory of unknown extent", certain=False)
+
+
+def of_storage(storage: Storage, mode: str, origin: int = 0, when: Expr = TRUE) -> Extent:
+    """What a pointer into a storage gives access to."""
+    low, high = _range(storage, mode)
+    what = f"{storage.name or 'known memory'} ({high - low:,} bytes at {low:#x})"
+    return Extent(low - origin, high - origin, storage.name or hex(low), what, when=when)
 
 
 def _range(storage: Storage, mode: str) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+from ..pointed_tensors import EVERYWHERE, pointed_tensors
 from .messages import Argument, Descriptor, Storage, Tensor
 
 _DTYPES = {
@@ -41,6 +42,7 @@ class Collected:
     def __init__(self) -> None:
         self.arguments: List[Argument] = []
         self.places: List[Place] = []
+        self._tensors: List[Tuple[str, Any]] = []
         self._windows: List[Tuple[Tensor, Place]] = []
 
     def add_all(self, arguments: Dict[str, Any], signature: Dict[str, Any]) -> None:
@@ -48,6 +50,12 @@ class Collected:
         for name, value in arguments.items():
             for leaf_name, leaf, kind in _leaves(name, value, signature.get(name, "constexpr")):
                 self.arguments.append(self._argument(leaf_name, leaf, kind))
+
+    def add_pointed(self, arguments: Dict[str, Any]) -> None:
+        """What tables of pointers lead to, of `add_all`'s arguments."""
+        given = [(name, value) for name, value in arguments.items() if type(value) is int]
+        for name, tensor in pointed_tensors([*given, *self._tensors], EVERYWHERE):
+            self._place(name, tensor)
 
     def close(self) -> None:
         """Merge storages that share bytes (one made over another's memory), and number them."""
@@ -127,6 +135,7 @@ class Collected:
             base, size, address = int(storage.data_ptr()), int(storage.nbytes()), int(tensor.data_ptr())
         except Exception as error:
             raise Undescribable(f"argument {name} ({kind}) has no storage: {error}") from error
+        self._tensors.append((name, tensor))
         if not base or not address:  # an empty tensor: the kernel gets a null pointer
             base = address = address or base
         for place in self.places:

@@ -13,6 +13,9 @@ from .arguments import Collected, Place
 
 MAX_SOURCE = 4 << 20  # characters of one file that are passed on
 _LOCATION = re.compile(r'loc\("((?:[^"\\]|\\.)+)":\d+:\d+')
+_FROM_NUMBERS = re.compile(
+    r"int_to_ptr|!tt\.ptr<!tt\.ptr"
+)  # of a kernel that makes pointers of what memory holds
 _MAX_TEXT = 200
 
 
@@ -66,6 +69,8 @@ def make(
 ) -> Description:
     collected = Collected()
     collected.add_all(arguments, signature)
+    if _FROM_NUMBERS.search(ttir):
+        collected.add_pointed(arguments)
     collected.close()
     if allocations is not None:
         for place in collected.places:

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from kerncap.api.sanitize.python_call import sanitize_call
-from kerncap.sanitizer.findings import LaunchReport, Unproven
+from kerncap.sanitizer.findings import LaunchReport, Proved, Unproven
 from tests.integration.sanitizer.live.conftest import of, run_script
 
 SAMPLES = Path(__file__).parents[4] / "samples"
@@ -96,3 +96,33 @@ def test_samples(tmp_path: Path) -> None:
     assert [found(report) for report in result.reports if report.findings] == []
     settled = [one.verdict for report in result.reports for one in report.settled]
     assert settled and not any(isinstance(verdict, Unproven) for verdict in settled)
+
+
+def test_tables_of_pointers(tmp_path: Path) -> None:
+    result = run_script(
+        tmp_path,
+        """
+        @triton.jit
+        def fill(table, shift, n, B: tl.constexpr):
+            p = tl.load(table + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+            o = tl.load(shift + tl.program_id(0)) + tl.arange(0, B)
+            tl.store(p + o, 1.0, mask=tl.arange(0, B) < n)
+
+        rows = [torch.zeros(100), torch.zeros(100)]
+        table = torch.tensor([row.data_ptr() for row in rows])
+        shift = torch.zeros(2, dtype=torch.int64)
+        fill[(2,)](table, shift, 100, B=128)
+        assert all(row.tolist() == [1] * 100 for row in rows)
+        shift[1] = 1
+        fill[(2,)](table, shift, 100, B=128)
+        between = (rows[1].data_ptr() - rows[0].data_ptr()) // 4
+        shift[:] = torch.tensor([between, -between])  # each row's program stores to the other row
+        fill[(2,)](table, shift, 100, B=128)
+        """,
+    )
+    assert result.target_status == 0 and not result.notes
+    right, past, other = result.reports
+    assert all(isinstance(one.verdict, Proved) for one in right.settled)
+    assert found(past) == found(other) == [("oob", "store", None)]
+    assert "just past the end of table[1] (400 bytes at" in past.findings[0].message
+    assert other.findings[0].lands_in in ("table[0]", "table[1]")

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerncap.sanitizer.checks.bounds.bounds_watcher import ELSEWHERE, BoundsWatcher
+from kerncap.sanitizer.checks.bounds.bounds_watcher import UNKNOWN_ORIGIN, BoundsWatcher
+from kerncap.sanitizer.concrete.memory import ABSOLUTE, address_in
 from kerncap.sanitizer.ttir.ir import Operation
 from tests.unit.sanitizer.checks.hand_made import Scene
 from tests.unit.sanitizer.checks.memory_launches import event_of
@@ -84,10 +85,23 @@ def test_addresses_from_memory() -> None:
     scene = Scene()
     scene.tensor("x", (4,))
     inside = scene.storages[0].address
-    known = watch(scene, [[inside, inside + 12]], argument=-1)
+    assert watch(scene, [[inside]], argument=ABSOLUTE).doubts[LOAD] == UNKNOWN_ORIGIN
+    assert "null" in watch(scene, [[inside, 16]], argument=ABSOLUTE).violations[LOAD].text
+
+
+def test_addresses_that_were_made_for_a_storage() -> None:
+    scene = Scene()
+    scene.tensor("x", (4,))
+    scene.tensor("y", (4,))
+    x, y = (storage.address for storage in scene.storages)
+    known = watch(scene, [[x, x + 12]], argument=address_in(0))
     assert not known.violations and not known.doubts
-    assert watch(scene, [[inside + 13]], argument=-1).doubts[LOAD] == ELSEWHERE
-    assert "null" in watch(scene, [[inside, 16]], argument=-1).violations[LOAD].text
+    seen = watch(scene, [[x, x + 13]], argument=address_in(0)).violations[LOAD]
+    assert "its last 1 byte is past the end of x (16 bytes at" in seen.text and seen.witness.argument is None
+    assert "the start of y" in watch(scene, [[x]], argument=address_in(1)).violations[LOAD].text
+    both = np.array([[address_in(0), address_in(1)]])
+    assert not watch(scene, [[x + 12, y]], argument=both).violations
+    assert watch(scene, [[y, y]], argument=both).violations[LOAD].witness.lane == (0,)
 
 
 def test_several_arguments_in_one_event() -> None:
