@@ -12,14 +12,14 @@ from typing import TypeVar
 
 from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import Reproducer
-from kerncap.replay import candidate_functions, doubts, hip_code_places
+from kerncap.replay import candidate_functions, doubts, hip_code_places, peer_stores
 from kerncap.replay.choose_engine import Choice, choose, image_instead, likely, without_torch
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, ConfinedError, Facts, NotHeld, Outcome
 from kerncap.replay.side_inputs import SideInputs, of_reproducer
 from kerncap.replay.staging import Job, stage
 from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
-from kerncap.replay.worker.protocol import Backend, Image, Opened
+from kerncap.replay.worker.protocol import Backend, Image, Opened, Stores
 from kerncap.replay.worker_process import Shared, WorkerDied, WorkerKilled, WorkerTimeout, program
 from kerncap.replay.worker_times import WorkerTimes
 from kerncap.time_limits import GRACE_S, LAUNCH_S
@@ -38,6 +38,7 @@ class Engine(WorkerTimes):
 
     one_launch = True  # a variant is one launch
     never_poisoned: frozenset[int] = frozenset()  # regions in which a launch may wait for other launches
+    peers: peer_stores.PeerStores | None = None  # what other ranks store while the launch waits for it
 
     def __init__(
         self,
@@ -82,6 +83,19 @@ class Engine(WorkerTimes):
         asked = (engine, device, python, target_python, emulator)
         self._open_first(choice, asked, torch_free)
         self._at_first = list(self.facts.notes)
+        try:
+            self._learn()
+        except BaseException:
+            self.close()
+            raise
+
+    def _learn(self) -> None:
+        """What other ranks do meanwhile, if this is one rank of several."""
+        if self.manifest.collective is not None:
+            self.peers = peer_stores.of_engine(self)
+            if self.peers is not None:
+                shared = (number for number, region in enumerate(self.manifest.regions) if region.shared)
+                self.never_poisoned = frozenset(shared)
 
     def _open_first(
         self, choice: Choice | None, asked: tuple[str, str, str | None, str | None, Path | None],
@@ -212,6 +226,8 @@ class Engine(WorkerTimes):
         """Load a variant; a candidate that needs torch where it runs, in a worker that has it."""
         if path is not None:
             self._ran(path)
+        if self.peers is not None:
+            self.peers.forget(name)
         try:
             return load()
         except CandidateError as error:
@@ -307,27 +323,42 @@ class Engine(WorkerTimes):
     def launch(self, which: str = ORIGINAL, timeout_s: float | None = None) -> Outcome:
         """Run one launch in memory as it is. A dead worker is an outcome too, and is replaced."""
         limit = self.timeout_s if timeout_s is None else timeout_s
+        if self.peers is not None and self.waits:
+            return self.peers.launch(which, limit)
+        return self.launch_among(which, limit, None)[0]
+
+    @property
+    def waits(self) -> bool:
+        return self.peers is not None and self.choice.launcher == "native"
+
+    def launch_among(
+        self, which: str, limit: float, stores: list[Stores] | None
+    ) -> tuple[Outcome, int]:  # fmt: skip
+        """A launch with stores of other ranks meanwhile; and how many steps of them came before its end."""
+        longest = limit + max(limit, GRACE_S) + GRACE_S
         try:
-            ended = self.connection.request(
-                limit + max(limit, GRACE_S) + GRACE_S, Backend.launch, which, limit_s=limit
-            )
+            if stores is None:
+                ended = self.connection.request(longest, Backend.launch, which, limit_s=limit)
+            else:
+                longest += sum(step.after_s for step in stores)
+                ended = self.connection.request(longest, Backend.launch_among, which, stores, limit_s=limit)
         except WorkerTimeout:
             self._restart()
             ending = f"the kernel did not end within {limit:g} s"
-            return Outcome("timeout", ending, doubt=doubts.of_shared(self.manifest))
+            return Outcome("timeout", ending, doubt=doubts.of_shared(self.manifest)), 0
         except WorkerKilled:
             self._restart()
-            return Outcome("killed")
+            return Outcome("killed"), 0
         except WorkerDied as death:
             self._restart()
-            return Outcome("fault", str(death), doubt=self._doubt_of_ending(which, str(death)))
+            return Outcome("fault", str(death), doubt=self._doubt_of_ending(which, str(death))), 0
         outcome = Outcome(ended.status, ended.message, ended.detail, ended.ns, ended.line)
         if outcome.status in ("fault", "error"):
             doubt = self._doubt_of_ending(which, outcome.message)
-            return dataclasses.replace(outcome, doubt=doubt)
+            outcome = dataclasses.replace(outcome, doubt=doubt)
         if outcome.status == "timeout":
-            return dataclasses.replace(outcome, doubt=doubts.of_shared(self.manifest))
-        return outcome
+            outcome = dataclasses.replace(outcome, doubt=doubts.of_shared(self.manifest))
+        return outcome, ended.steps
 
     def printed(self, which: str, limit: int) -> tuple[Outcome, bytes]:
         """Run one launch in memory as it is; and what was printed meanwhile, up to ``limit`` bytes."""

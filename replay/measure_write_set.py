@@ -70,6 +70,8 @@ class _Measurement:
             changed = self.engine.diff(region, "pre")
             if trusted and self.engine.reproducer.chunks_changed(region):
                 changed = changed | self._oracle_changes(region)
+            if self.engine.peers is not None and region in self.engine.peers.of_peers:
+                changed = changed & ~self.engine.peers.of_peers[region]
             if changed.any():
                 self.measured.add(region, changed, changed if region in self.engine.never_poisoned else None)
         alone, many = self._split(

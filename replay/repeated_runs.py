@@ -23,7 +23,7 @@ Range = tuple[int, int, int]  # region, start, stop
 
 def can_repeat(engine: Engine) -> bool:
     """Whether this engine runs replays in a row."""
-    return engine.choice.launcher == "native"
+    return engine.choice.launcher == "native" and not engine.waits
 
 
 def dirtied(measured: Measured) -> list[Range]:

@@ -22,7 +22,8 @@ import msgspec
 from kerncap import scratch
 from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import Reproducer
-from kerncap.format.schema import Manifest, View
+from kerncap.format.memory_index import State
+from kerncap.format.schema import Manifest, Region, View
 from kerncap.replay import doubts
 from kerncap.replay.choose_engine import Choice, choose, without_torch
 from kerncap.replay.engine import ORIGINAL, Engine
@@ -51,6 +52,9 @@ class RankEngine(Engine):
             self.reproducer, choice.launcher, choice.memory, choice.device, choice.hostile, choice.stranger,
             self._ranks,
         )  # fmt: skip
+
+    def _learn(self) -> None:
+        pass  # the others are there
 
     def _restart(self) -> None:
         self.connection.close()
@@ -81,6 +85,10 @@ class _AllReproducers:
     def chunks_changed(self, region: int) -> list[int]:
         part = self._regions[region]
         return self._of_rank[part.rank].chunks_changed(part.number)
+
+    def read(self, state: State, region: int, start: int, size: int) -> bytes:
+        part = self._regions[region]
+        return self._of_rank[part.rank].read(state, part.number, start, size)
 
 
 class Together(Engine):
@@ -410,6 +418,7 @@ def _joined(
     views: list[_Part] = []
     shared: set[int] = set()
     in_manifest: list[View] = []
+    regions_there: list[Region] = []
     windows = [_Spans(each) for each in given]
     for rank, reproducer in enumerate(of_rank):
         manifest = reproducer.manifest
@@ -417,8 +426,11 @@ def _joined(
         for number, region in enumerate(manifest.regions):
             if region.owner is None:
                 numbers[number] = len(regions)
-                if region.shared or windows[rank].reach(region.base + region.size) > region.base:
+                is_window = windows[rank].reach(region.base + region.size) > region.base
+                if region.shared or is_window:
                     shared.add(len(regions))
+                # Those who have it are here.
+                regions_there.append(msgspec.structs.replace(region, shared=None) if is_window else region)
                 regions.append(_Part(rank, number))
         for number, view in enumerate(manifest.views):
             if view.region in numbers:
@@ -427,7 +439,7 @@ def _joined(
                 in_manifest.append(msgspec.structs.replace(view, region=numbers[view.region], name=name))
     manifest = msgspec.structs.replace(
         of_rank[0].manifest,
-        regions=tuple(of_rank[part.rank].manifest.regions[part.number] for part in regions),
+        regions=tuple(regions_there),
         views=tuple(in_manifest),
         zeros=tuple(zero for reproducer in of_rank for zero in reproducer.manifest.zeros),
         collective=None,

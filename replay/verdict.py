@@ -30,6 +30,11 @@ def judge(
     engine: Engine, measured: Measured, which: str = ORIGINAL, tolerance: Tolerance = BY_DTYPE
 ) -> Verdict:
     """Replay ``which`` once under poison and compare all of memory with the oracle."""
+    verdict = _judged(engine, measured, which, tolerance)
+    return verdict if engine.peers is None else engine.peers.of_one_rank(verdict, which)
+
+
+def _judged(engine: Engine, measured: Measured, which: str, tolerance: Tolerance) -> Verdict:
     ended = run_poisoned(engine, measured, which, SEED_A)
     if ended is not None:
         return ended

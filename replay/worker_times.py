@@ -26,11 +26,22 @@ class WorkerTimes(WorkerMemory):
         """Whether a variant of that name can be launched."""
         raise NotImplementedError
 
+    @property
+    def waits(self) -> bool:
+        """Whether the launch waits for other ranks, which are not there when it is launched in a row."""
+        raise NotImplementedError
+
+    def _refuse_to_time(self) -> None:
+        if self.waits:
+            kernel = self.manifest.kernel.name
+            raise ReplayError(f"{kernel}: it waits for other ranks, so it has no times without them")
+
     def time(self, which: str, warmup: int, n: int, dirty: list[int], cold: bool = False) -> list[float]:
         """Milliseconds of ``n`` launches after a warm-up; ``dirty`` regions are restored before each.
 
         ``cold``: the device's cache holds other data, if a Triton launch runs on one.
         """
+        self._refuse_to_time()
         limit = self.timeout_s * (warmup + n)
         return self.connection.call_within(
             limit + GRACE_S, Backend.time, which, warmup=warmup, n=n, limit_s=limit, dirty=dirty, cold=cold
@@ -52,6 +63,7 @@ class WorkerTimes(WorkerMemory):
         By the device's events, of the interpreter by the host's clock. Raises ReplayError if a launch
         does not end well.
         """
+        self._refuse_to_time()
         unknown = [name for name in whichs if not self.is_loaded(name)]
         if unknown:
             raise ReplayError(f"{', '.join(unknown)}: not loaded, so there is nothing to time")
@@ -84,6 +96,7 @@ class WorkerTimes(WorkerMemory):
 
         ``ranges`` are what it dirties, ``dirty`` the regions of these; ``again``: it may follow itself.
         """
+        self._refuse_to_time()
         limit = 2 * self.timeout_s
         return self.connection.call_within(
             limit + GRACE_S, Backend.timings, which, ranges=ranges, dirty=dirty, again=again, limit_s=limit
@@ -93,6 +106,7 @@ class WorkerTimes(WorkerMemory):
         self, operation: Callable[[Backend, str, int, str, S, float], Replays], which: str, n: int,
         state: str, more: S,
     ) -> Repeated:  # fmt: skip
+        self._refuse_to_time()
         limit = min(self.timeout_s * n, _LONGEST_REPEAT_S)
         try:
             ran = self.connection.request(limit + GRACE_S, operation, which, n, state, more, limit)

@@ -274,6 +274,8 @@ def runs_at_all(engine: Engine, which: str) -> Verdict:
 def outcome_result(engine: Engine, which: str, judged_by: str, verdict: Verdict) -> ReplayResult:
     """A result with everything about the engine that a reader must know."""
     manifest, facts = engine.manifest, engine.facts
+    if which != ORIGINAL and engine.peers is not None:
+        verdict = engine.peers.of_one_rank(verdict, which)
     notes = [*differs_from_capture(engine), *facts.notes]
     if facts.relocated:
         regions = ", ".join(map(str, facts.relocated))

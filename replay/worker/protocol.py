@@ -18,7 +18,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 from . import typed_json
 from .typed_json import Unreadable
 
-VERSION = 8  # of all that is in this file; a worker refuses the job of another one
+VERSION = 9  # of all that is in this file; a worker refuses the job of another one
 
 Scalar = int | float | bool | str | None
 Limits = tuple[int, float, float]  # view, rtol, atol
@@ -277,6 +277,17 @@ class Ended:
     ns: int = 0
     line: int | None = None
     place: Place | None = None
+    steps: int = 0  # of `Stores`, that came before the end
+
+
+@dataclass(frozen=True)
+class Stores:
+    """What other ranks store while a launch runs, as the post-state has it: ``after_s`` seconds after the
+    step before; ``last`` one by one, when the ``values`` are there."""
+
+    after_s: float
+    values: list[Range]
+    last: list[Range]
 
 
 @dataclass(frozen=True)
@@ -427,6 +438,10 @@ class Backend(Protocol):
 
     def launch(self, which: str, limit_s: float) -> Ended:
         """Run one launch to its end."""
+        ...
+
+    def launch_among(self, which: str, stores: list[Stores], limit_s: float) -> Ended:
+        """Run one launch to its end, and let stores of other ranks come meanwhile, until it has ended."""
         ...
 
     def time(

@@ -362,6 +362,8 @@ class Finder {
       region.reason = leaf.reason;
       region.name = item.what.name;
       region.shared = peers::sharing(item.what);
+      if (item.what.shared == Shared::exported && request_.has_owners)
+        region.shared = std::string("memory that other ranks may have, too (") + item.what.how + ")";
       region.peer = item.what.peer;
       region.peer_base = item.what.peer_base + (region.base - item.what.base);
       region.module = module_number(item.what);

@@ -171,6 +171,14 @@ class Device:
             if waited > _SPIN_S:
                 time.sleep(_PAUSE_S)
 
+    def ends_within(self, seconds: float) -> bool:
+        """Whether all that was queued is done in that time. Raises Fault as `finish` does."""
+        try:
+            self.finish(seconds)
+        except TimedOut:
+            return False
+        return True
+
     def _checked(self, name: str, *arguments: object) -> None:
         """An asynchronous error comes out of whatever is called next."""
         if status := self.driver.status(name, *arguments):

@@ -6,6 +6,7 @@ The same operations as those of the engines that need torch; see `torch_backend/
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -35,6 +36,7 @@ from ..protocol import (
     Range,
     Replays,
     Request,
+    Stores,
     Timings,
     Variation,
     View,
@@ -48,6 +50,7 @@ from .cuda_launcher import with_scalars
 from .dtypes import BITS, Number, as_parts, number
 from .infer_type import infer, set_bits
 from .moved_pointers import Move, Moves, find
+from .peer_stores import PeerStores
 from .states import States
 from .value_ops import Judging
 from .variables import Site, Variables
@@ -82,6 +85,7 @@ class NativeBackend(StateOperations[States], Judging):
         self._buffers: dict[str, list[int]] = {}  # of launchers: on the device
         self._is_triton = is_triton(job)
         self._expected: dict[int, Any] = {}  # view -> bits that the reference gives
+        self._peers: PeerStores | None = None
         self._layout: Layout | None = None  # of the captured kernel, as the driver sees it
         self._sites: dict[tuple[int, int], list[Site]] = {}
 
@@ -194,6 +198,17 @@ class NativeBackend(StateOperations[States], Judging):
             self.device.free(buffer)
 
     def launch(self, which: str, limit_s: float) -> Ended:
+        return self._launched(which, limit_s, lambda: 0)
+
+    def launch_among(self, which: str, stores: list[Stores], limit_s: float) -> Ended:
+        if self._peers is None:
+            self._peers = PeerStores(self.device, self.states)
+        self._peers.prepare(stores)
+        ended = self._launched(which, limit_s, self._peers.serve)
+        self._peers.finish()
+        return ended
+
+    def _launched(self, which: str, limit_s: float, meanwhile: Callable[[], int]) -> Ended:
         launcher = self._launchers[which]
         launcher.variables.enter()
         self.device.finish()
@@ -202,12 +217,13 @@ class NativeBackend(StateOperations[States], Judging):
             launcher.run()
         except KernelError as error:
             return Ended("error", str(error))
+        steps = meanwhile()
         self.device.finish(limit_s)
         ns = time.perf_counter_ns() - start
         self.device.finish()  # a query is not enough for the driver to write what the kernel printed
         printed.flush()
         launcher.variables.leave()
-        return Ended("ok", ns=ns)
+        return Ended("ok", ns=ns, steps=steps)
 
     def finish(self) -> None:
         self.device.finish()

@@ -56,7 +56,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
     """Answers the engine's requests: `protocol.Backend` says what each operation does."""
 
     backend = "torch"
-    reload = repeat = until = infer = finish = lacking
+    reload = repeat = until = infer = finish = launch_among = lacking
 
     def __init__(self, job: Job, folder: Path, memory: Any) -> None:
         self.job = {**job, "folder": str(folder)}

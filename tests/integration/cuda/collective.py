@@ -40,11 +40,11 @@ def check_windows(paths: list[Path]) -> int:
     windows = 0
     for rank, manifest in enumerate(manifests):
         for number, region in enumerate(manifest.regions):
-            if region.shared is None:
+            owner = region.owner
+            if owner is None:
                 continue
             windows += 1
-            owner = region.owner
-            assert owner is not None and owner.rank != rank
+            assert owner.rank != rank and region.shared
             [own] = [
                 i for i, theirs in enumerate(manifests[owner.rank].regions)
                 if theirs.base <= owner.base and owner.base + region.size <= theirs.base + theirs.size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,27 +78,65 @@ def test_ranks_that_wait_for_each_other(
 
 PUT = "if (i < n) next.room()[i] = mine.values()[i];"
 SUM = "if (i < n) out[i] = mine.values()[i] + __ldcv(mine.room() + i);"
+RAISE = "    raise(next.flag(blockIdx.x), round);\n"
+WAIT = "    wait_for(mine.flag(blockIdx.x), round);\n"
 EDITS = {
     "same": {SUM: "if (i < n) out[i] = __ldcv(mine.room() + i) + mine.values()[i];"},
-    "no flag": {"    raise(next.flag(blockIdx.x), round);\n": ""},
+    "no flag": {RAISE: ""},
     "offset": {PUT: PUT.replace("[i] =", "[i + 1] =")},
     "late": {PUT: "", SUM: f"{SUM}\n  {PUT}"},
 }
+EDITS_ALONE = {
+    **EDITS,
+    "no wait": {WAIT: ""},
+    "flag first": {PUT: f"if (threadIdx.x == 0) raise(next.flag(blockIdx.x), round);\n  {PUT}", RAISE: ""},
+}
+
+
+def candidates(folder: Path, edits: dict[str, dict[str, str]]) -> Iterator[tuple[str, Path]]:
+    """By name, `ring_step` with each of the edits."""
+    source = (TARGETS / "ranks_kernels.h").read_text()
+    for name, changes in edits.items():
+        file, text = folder / f"{name.replace(' ', '_')}.cu", source
+        for before, after in changes.items():
+            assert text.count(before) == 1, name
+            text = text.replace(before, after)
+        file.write_text(text)
+        yield name, compile_candidate(file, None)
 
 
 def test_candidates(kerncap: CommandLine) -> None:
     paths = captured_of_ranks(kerncap, "vmm", "0")["ring_step"]
-    source = (TARGETS / "ranks_kernels.h").read_text()
-    for name, edits in EDITS.items():
-        file, text = kerncap.folder / f"{name.replace(' ', '_')}.cu", source
-        for before, after in edits.items():
-            assert text.count(before) == 1, name
-            text = text.replace(before, after)
-        file.write_text(text)
-        document = judged(kerncap, paths, "--candidate", compile_candidate(file, None))
+    for name, candidate in candidates(kerncap.folder, EDITS):
+        document = judged(kerncap, paths, "--candidate", candidate)
         expected = {"same": "pass", "no flag": "undecided"}.get(name, "fail")
         assert document["result"] == expected, (name, document)
         assert (name == "no flag") == ("did not end within 5 s" in document["summary"]), document
+
+
+@pytest.mark.parametrize("devices", ["0", "0,1"])
+@pytest.mark.parametrize("way", ["vmm", "ipc"])
+def test_each_rank_alone(
+    kerncap: CommandLine, way: str, devices: str, request: pytest.FixtureRequest
+) -> None:
+    """On one device, wherever the ranks were."""
+    if devices != "0":
+        request.getfixturevalue("two_devices")
+    for kernel, paths in captured_of_ranks(kerncap, way, devices).items():
+        for path in paths:
+            done = kerncap("verify", "--json", "--timeout", "20", path, timeout=200)
+            document = done.document
+            assert document["result"] == "pass" and document["exact"], (kernel, document)
+            assert any("other ranks store" in note for note in document["notes"]), (kernel, document)
+
+
+def test_candidates_for_one_rank_alone(kerncap: CommandLine) -> None:
+    path = captured_of_ranks(kerncap, "vmm", "0")["ring_step"][1]
+    for name, candidate in candidates(kerncap.folder, EDITS_ALONE):
+        options = ("--json", "--timeout", "20", "--candidate", candidate)
+        document = kerncap("verify", *options, path, timeout=200).document
+        expected = "fail" if name in ("no flag", "offset", "no wait") else "undecided"
+        assert document["result"] == expected, (name, document)
 
 
 def test_the_self_check_runs_the_ranks_together(kerncap: CommandLine) -> None:
@@ -116,13 +154,6 @@ def test_the_self_check_runs_the_ranks_together(kerncap: CommandLine) -> None:
         assert checks.self_check.result == "pass", checks
 
 
-def test_one_rank_alone_says_what_it_waits_for(kerncap: CommandLine) -> None:
-    [path, _] = captured_of_ranks(kerncap, "vmm", "0")["ring_step"]
-    done = kerncap("verify", "--json", "--timeout", "3", path, timeout=200)
-    assert done.document["result"] == "undecided"
-    assert any("another process's memory" in reason for reason in done.document["reasons"])
-
-
 @pytest.mark.usefixtures("two_devices")
 def test_symmetric_memory(kerncap: CommandLine) -> None:
     kernels = "add_peer|sum_of_buffers|^put|all_reduce|barrier"
@@ -136,3 +167,8 @@ def test_symmetric_memory(kerncap: CommandLine) -> None:
     assert nothing_left["result"] == "undecided" and "writes nothing" in nothing_left["summary"], nothing_left
     for kernel, document in answers.items():
         assert document["result"] == "pass", (kernel, document)
+    # Of one rank alone, who waits for a signal that is taken back gets none.
+    for kernel, paths in found.items():
+        document = kerncap("verify", "--json", "--timeout", "10", paths[1], timeout=200).document
+        expected = "undecided" if "all_reduce" in kernel or "barrier" in kernel else "pass"
+        assert document["result"] == expected, (kernel, document)
