@@ -440,7 +440,7 @@ class Engine(WorkerTimes):
         facts.device, facts.torch, facts.triton = opened.device, opened.torch, opened.triton
         # What Triton has just compiled goes by its version.
         facts.driver = "" if self.choice.torch_free and self.choice.source else opened.driver
-        facts.arch, facts.unconfined = opened.arch, opened.unconfined
+        facts.arch, facts.unconfined, facts.at_once = opened.arch, opened.unconfined, opened.at_once
         facts.relocated = opened.relocated
         facts.pointers, facts.notes = None, [*self._source_notes, *opened.notes]
         if self.choice.emulator is not None:

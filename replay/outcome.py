@@ -94,6 +94,7 @@ class Facts:
     triton: str = ""
     driver: str = ""
     arch: str = ""
+    at_once: int = 0  # as `protocol.Opened`
     unconfined: list[str] = field(default_factory=list)  # what the system lacks for `confine.py`
     relocated: list[int] = field(default_factory=list)
     pointers: int | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,7 @@ from kerncap.format.memory_index import State
 from kerncap.format.schema import Manifest, Region, View
 from kerncap.replay import doubts
 from kerncap.replay.choose_engine import Choice, choose, without_torch
-from kerncap.replay.engine import ORIGINAL, Engine
+from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.handle_exchange import HandleExchange
 from kerncap.replay.outcome import Facts, Outcome
 from kerncap.replay.staging import Job, stage
@@ -126,6 +127,7 @@ class Together(Engine):
             self._engines = self._all_start([opened(rank) for rank in range(len(of_rank))])
             self.choice, self.connection = self._engines[0].choice, self._engines[0].connection
             self._refuse_moved()
+            self._refuse_crowded(ORIGINAL)
         except BaseException:
             self.close()
             raise
@@ -158,6 +160,22 @@ class Together(Engine):
                 raise ReplayError(
                     f"the captured address of region {where} of rank {rank} is in use here, and pointers of "
                     "other ranks lead there: run it again"
+                )
+
+    def _refuse_crowded(self, which: str) -> None:
+        """Raises ReplayError for kernels of ranks that don't take turns, and have no room at once."""
+        shares: dict[int, list[float]] = {}
+        for engine in self._engines:
+            compiled, processors = engine.compiled(which), engine.facts.at_once
+            if processors and compiled.grid is not None and compiled.blocks_per_sm:
+                share = math.prod(compiled.grid) / (compiled.blocks_per_sm * processors)
+                shares.setdefault(engine.choice.device, []).append(share)
+        for device, of_ranks in shares.items():
+            if len(of_ranks) > 1 and sum(of_ranks) > 1:
+                raise ReplayError(
+                    f"CUDA device {device}: the kernels of {len(of_ranks)} ranks need {sum(of_ranks):.3g} "
+                    "times its multiprocessors at once, and under MPS processes take no turns; stop MPS, "
+                    "or use more devices"
                 )
 
     def close(self) -> None:
@@ -208,6 +226,7 @@ class Together(Engine):
     def load_candidate(self, path: Path) -> None:
         for engine in self._engines:
             engine.load_candidate(path)
+        self._refuse_crowded(CANDIDATE)
 
     def unload(self, name: str) -> None:
         for engine in self._engines:

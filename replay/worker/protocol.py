@@ -228,6 +228,7 @@ class Opened:
     driver: str = ""
     unconfined: list[str] = field(default_factory=list)  # what the system lacks for `confine.py`
     bulk: Literal["device", "host"] = "host"  # if bytes of native launches are compared
+    at_once: int = 0  # multiprocessors that kernels of several processes have at once; 0: they take turns
 
 
 @dataclass

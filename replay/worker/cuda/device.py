@@ -58,6 +58,19 @@ class Device:
         return self.driver.version
 
     @property
+    def at_once(self) -> int:
+        """The multiprocessors that several processes' kernels have at once, by MPS; 0: they take turns.
+
+        Without MPS each process has a context of its own, and the device changes between them in the middle
+        of a kernel, also of one that waits.
+        """
+        try:
+            is_mps = self.driver.attribute("MPS_ENABLED", self.ordinal)
+        except (cu.CudaError, AttributeError):  # a driver or cuda.bindings that does not know it
+            return 0
+        return self.driver.attribute("MULTIPROCESSOR_COUNT", self.ordinal) if is_mps else 0
+
+    @property
     def l2_bytes(self) -> int:
         return self.driver.attribute("L2_CACHE_SIZE", self.ordinal)
 

@@ -103,7 +103,7 @@ class NativeBackend(StateOperations[States], Judging):
         return Opened(
             self.device.name, self.device.arch, sorted(self.memory.relocated), self.memory.notes,
             driver=self.device.driver_version, bulk="device" if self.bulk.on_device else "host",
-            unconfined=confine.missing(),
+            unconfined=confine.missing(), at_once=getattr(self.device, "at_once", 0),
         )  # fmt: skip
 
     def load(

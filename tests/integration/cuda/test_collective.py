@@ -64,7 +64,16 @@ def test_more_processes_than_ranks(bench: Bench) -> None:
     assert any("this process is rank 2 of --collective 2" in each for each in captured.document["failed"])
 
 
-RING = "_Z4ringPfS_S_ii"
+def test_kernels_that_do_not_fit_on_a_device_at_once(bench: Bench) -> None:
+    """Without MPS processes take turns, and with it kernels that fit run at once."""
+    paths = by_rank(captured_together(bench, "reduce", "--launch", "0", ranks=4).paths)
+    crowded = {**TWO_DEVICES, "KERNCAP_RIG_PROCESSORS": "2"}  # of 8 blocks, of which two ranks have 24
+    for extra, status in ((crowded, 0), ({**TWO_DEVICES, "KERNCAP_RIG_MPS": "1"}, 0)):
+        done = bench("verify", "--together", "--timeout", "20", *paths, extra=extra)
+        assert done.status == status, done.stderr
+    done = bench("verify", "--together", *paths, extra={**crowded, "KERNCAP_RIG_MPS": "1"})
+    assert done.status == 5, done.stderr
+    assert "the kernels of 2 ranks need 1.5 times its multiprocessors at once" in done.stderr, done.stderr
 
 
 RING = "_Z4ringPfS_S_ii", "mine, next, out", "n, round"

@@ -82,7 +82,6 @@ const std::pair<CUdevice_attribute, int> kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 32},
-    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
     {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1980000},
     {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 3201000},
     {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 6144},
@@ -186,6 +185,8 @@ RIG_API cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice 
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   *value = 0;
   if (attribute == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) *value = device;
+  if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) *value = static_cast<int>(faults().processors);
+  if (attribute == CU_DEVICE_ATTRIBUTE_MPS_ENABLED) *value = static_cast<int>(faults().mps);
   for (const auto& [known, answer] : kAttributes)
     if (known == attribute) *value = answer;
   return CUDA_SUCCESS;

@@ -32,6 +32,8 @@ const Knob kKnobs[] = {
     {"NO_JIT", &Faults::no_jit, 0},
     {"HELPER_ERROR", &Faults::helper_error, 0},
     {"NO_HELPERS", &Faults::no_helpers, 0},
+    {"MPS", &Faults::mps, 0},
+    {"PROCESSORS", &Faults::processors, 132},
     {"MEMORY", &Faults::device_bytes, 16ll << 30},
 };
 

@@ -362,7 +362,7 @@ uint64_t trace_clock_ns();
 
 struct Faults {
   std::atomic<long long> oom_after, launch_error_at, launch_error, fault_at, fault_error, copy_error_at,
-      copy_error, no_jit, no_helpers, helper_error, device_bytes;
+      copy_error, no_jit, no_helpers, helper_error, device_bytes, mps, processors;
   std::atomic<long long> launches{0}, kernels{0}, copies{0};
 };
 Faults& faults();
