@@ -1,4 +1,4 @@
-"""`verify`: the stages in their order, and the one result that they come to."""
+"""`verify`: the stages in their order."""
 
 from __future__ import annotations
 
@@ -9,18 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import scratch
-from kerncap.answer import Answer
 from kerncap.api.candidate_file import refuse_inside
-from kerncap.api.replay import (
-    ReplayResult,
-    load_candidate,
-    not_run,
-    opened,
-    outcome_result,
-    runs_at_all,
-    write_set,
-)
-from kerncap.api.reproduced_faults import asserts_again
+from kerncap.api.replay import ReplayResult, not_run, opened, outcome_result, write_set
+from kerncap.api.verify import smoke_stage
+from kerncap.api.verify.overall_verdict import overall
 from kerncap.api.verify.verify_result import (
     DEFAULT_STAGES,
     STAGES,
@@ -30,12 +22,9 @@ from kerncap.api.verify.verify_result import (
     VerifyResult,
 )
 from kerncap.errors import UsageError
-from kerncap.replay.byte_effects import load
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.outcome import NotHeld
-from kerncap.replay.poisoned_launch import SEED_A, launch_poisoned
 from kerncap.replay.pool import Pool
-from kerncap.replay.verdict_words import Verdict, badly_ended, fail, undecided
 
 _BY_DEFAULT = VerifyOptions()
 
@@ -69,7 +58,7 @@ def verify(path: Path, options: VerifyOptions = _BY_DEFAULT, pool: Pool | None =
             return result
     except NotHeld as needs:
         found = not_run(needs)
-        return _with_stages(found, [_as(StageResult("smoke"), found.verdict)])
+        return _with_stages(found, [smoke_stage.judged(StageResult("smoke"), found.verdict)])
 
 
 def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
@@ -82,7 +71,7 @@ def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
     ):
         wanted = [name for name in wanted if name != "sanitizer"]
     case.options.reached("smoke", 1, 1 + len(wanted))
-    smoke, judged_by, verdict = _smoke(case)
+    smoke, judged_by, verdict = smoke_stage.stage(case)
     stages = [smoke]
     if verdict is None:
         proved = _stage("sanitizer").begin(case) if "sanitizer" in wanted else None
@@ -90,7 +79,7 @@ def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
         for number, name in enumerate(wanted, 2):
             case.options.reached(name, number, 1 + len(wanted))
             stages.append(proved() if proved and name == "sanitizer" else _stage(name).stage(case))
-        judged_by, verdict = _overall(case, stages)
+        judged_by, verdict = overall(case, stages)
     verdict.notes = list(dict.fromkeys(verdict.notes))
     return _with_stages(outcome_result(case.engine, case.which, judged_by, verdict), stages)
 
@@ -105,61 +94,6 @@ def _stage(name: str) -> Any:
     return importlib.import_module(f"kerncap.api.verify.{name}_stage")
 
 
-def _smoke(case: Case) -> tuple[StageResult, str, Verdict | None]:
-    """Whether it builds, launches, and ends well in time; if not, the verdict on that, and by what."""
-    stage = StageResult("smoke")
-    options = case.options
-    engine, which = case.engine, case.which
-    refused = load_candidate(engine, case.options.candidate)
-    if refused is not None:
-        return stage.failed(*refused.reasons), "whether it loads", refused
-    ended = _ends(case)
-    if ended is not None and ended.passed:
-        stage.shown.append(ended.summary)
-        return stage, "the captured end", ended
-    if ended is not None:
-        return _as(stage, ended), "whether it ends", ended
-    stage.shown.append("loads, launches, and ends in time with no fault")
-    if options.hostile and which == CANDIDATE:
-        from kerncap.api.verify import hostile
-
-        hostile.say(case, stage)
-    if engine.manifest.closure.without_values:
-        nothing = runs_at_all(engine, which)
-        return _as(stage, nothing), "whether it ends", nothing
-    return stage, "whether it ends", None
-
-
-def _ends(case: Case) -> Verdict | None:
-    """The verdict on a plain run that does not even end well."""
-    engine, options = case.engine, case.options
-    if case.measured is None and _judges_at_once(case):
-        case.measured = load(case.reproducer)
-        if case.measured and launch_poisoned(engine, case.measured, ORIGINAL, SEED_A).ok:
-            return None
-    outcome = engine.plain(case.which)
-    if outcome.ok:
-        return None
-    nobody_else = options.reference is None and options.expect is None
-    if case.which == ORIGINAL and nobody_else and asserts_again(engine, outcome.message):
-        return Verdict(Answer.YES, f"its own assert ends it, as in the application: {outcome.message}")
-    return badly_ended(outcome)
-
-
-def _judges_at_once(case: Case) -> bool:
-    """Whether the oracle's run, under poison, is the next one: if it ends well so does one without."""
-    trusted = case.reproducer.manifest.oracle.kind == "trusted"
-    by_it = "oracle" in case.options.stages and case.options.reference is None
-    return case.which == ORIGINAL and case.engine.choice.memory == "host" and trusted and by_it
-
-
-def _as(stage: StageResult, verdict: Verdict) -> StageResult:
-    """The stage with a verdict that is no pass."""
-    if verdict.answer is Answer.NO:
-        return stage.failed(*verdict.reasons)
-    return stage.undecided(*verdict.reasons)
-
-
 def _measure(case: Case, wanted: Sequence[str]) -> None:
     """The captured kernel's write set, if it ends well."""
     kind = case.reproducer.manifest.oracle.kind
@@ -168,47 +102,3 @@ def _measure(case: Case, wanted: Sequence[str]) -> None:
     needed = kind == "trusted" or any(name != "oracle" for name in wanted)
     if needed and kind not in ("fault", "timeout"):
         case.measured = write_set(case.reproducer, case.engine)
-
-
-def _overall(case: Case, stages: list[StageResult]) -> tuple[str, Verdict]:
-    """What it was judged by, and the verdict on the whole: the oracle's, unless another stage decides.
-
-    What was asked for by name has to be decided; of all stages, those that can be run here.
-    """
-    judging = stages[1:]
-    failed = [stage for stage in judging if stage.result == "fail"]
-    judged_by = case.judged_by or ", ".join(stage.name for stage in judging) or "whether it ends"
-    if case.verdict is not None and case.verdict.answer is Answer.NO:
-        return judged_by, _with_reasons(case.verdict, failed)
-    if failed:
-        reasons = [f"{stage.name}: {reason}" for stage in failed for reason in stage.reasons]
-        verdict = fail(reasons[0], *reasons)
-        verdict.notes += case.verdict.notes if case.verdict is not None else []
-        return f"{judged_by}, {failed[0].name}" if case.judged_by else judged_by, verdict
-    if case.verdict is not None and case.verdict.answer is Answer.UNDECIDED:
-        return judged_by, case.verdict
-    if not judging:
-        return judged_by, Verdict(Answer.YES, "it launches and ends; nothing was compared")
-    passed = [stage.name for stage in judging if stage.result == "pass" and stage.name != "oracle"]
-    skipped = [stage.name for stage in judging if stage.result == "skipped"]
-    everything = case.options.stages in (STAGES, DEFAULT_STAGES)
-    open_ = [s for s in judging if s.result == "undecided" or s.result == "skipped" and not everything]
-    nothing = not any(stage.decided for stage in judging)
-    if open_ or nothing:
-        reasons = [f"{stage.name}: {reason}" for stage in open_ or judging for reason in stage.reasons]
-        verdict = undecided("; ".join([*(["nothing was judged"] if nothing else []), reasons[0]]), *reasons)
-        verdict.notes += case.verdict.notes if case.verdict is not None else []
-        return judged_by, verdict
-    verdict = case.verdict or Verdict(Answer.YES, "")
-    parts = [verdict.summary] if verdict.summary else []
-    if passed:
-        parts.append(f"{', '.join(passed)} passed")
-    if skipped:
-        parts.append(f"{', '.join(skipped)} skipped")
-    verdict.summary = "; ".join(parts)
-    return judged_by, verdict
-
-
-def _with_reasons(verdict: Verdict, failed: list[StageResult]) -> Verdict:
-    verdict.reasons += [f"{s.name}: {reason}" for s in failed if s.name != "oracle" for reason in s.reasons]
-    return verdict
