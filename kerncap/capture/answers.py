@@ -19,7 +19,7 @@ from kerncap.capture.images import amdgpu, host_file
 from kerncap.capture.kernel_spellings import spellings
 from kerncap.capture.options import CaptureOptions, Selection
 from kerncap.capture.process_log import ProcessLog
-from kerncap.capture.source.request import SourceRequest
+from kerncap.capture.source.wanted_source import SourceRequest
 from kerncap.errors import CaptureError
 from kerncap.format.code_object import is_code_object
 from kerncap.format.contract import key, word

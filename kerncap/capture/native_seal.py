@@ -14,7 +14,7 @@ from kerncap.capture.images import amdgpu
 from kerncap.capture.kernel_spellings import short_name
 from kerncap.capture.payloads import LaunchRecord
 from kerncap.capture.process_log import ProcessLog
-from kerncap.capture.source.request import SourceRequest
+from kerncap.capture.source.wanted_source import SourceRequest
 from kerncap.errors import CaptureError
 from kerncap.format import device_calls, schema
 from kerncap.format.code_object import CodeObject, KernelMetadata

@@ -21,7 +21,7 @@ from kerncap.capture.payloads import CompleteRecord, LaunchRecord, OrderingCall,
 from kerncap.capture.process_log import ProcessLog
 from kerncap.capture.progress import Followed
 from kerncap.capture.session_folder import Session
-from kerncap.capture.source.request import FoundSource
+from kerncap.capture.source.wanted_source import FoundSource
 from kerncap.capture.zero_ranges import Split, split
 from kerncap.errors import CaptureError, KerncapError
 from kerncap.format import ReproducerWriter, schema

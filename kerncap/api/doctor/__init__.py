@@ -20,7 +20,7 @@ import kerncap
 from kerncap import child, env, log
 from kerncap.api.doctor import probes as doctor_probes
 from kerncap.api.doctor.doctor_result import Check, Report, SelfTest, Way
-from kerncap.api.doctor.machine import Machine
+from kerncap.api.doctor.install_commands import Machine
 from kerncap.api.doctor.packages import describe_triton, package_checks
 from kerncap.api.doctor.vendors import (
     AMD,

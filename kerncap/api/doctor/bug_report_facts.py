@@ -15,7 +15,7 @@ from typing import Any
 
 import kerncap
 from kerncap import env
-from kerncap.api.doctor.machine import Machine
+from kerncap.api.doctor.install_commands import Machine
 from kerncap.errors import BackendUnavailable
 
 _VARIABLES = re.compile(

@@ -11,7 +11,7 @@ import kerncap
 from kerncap import env
 from kerncap.api.doctor import probes as doctor_probes
 from kerncap.api.doctor.doctor_result import Check
-from kerncap.api.doctor.machine import Machine, group_of
+from kerncap.api.doctor.install_commands import Machine, group_of
 from kerncap.replay.worker.cuda_bindings import REQUIREMENT
 
 EMULATOR_VARIABLE = "KERNCAP_AMD_EMULATOR"  # as in kerncap.replay, which imports more than a doctor may

@@ -24,7 +24,7 @@ from kerncap.capture.languages.tilelang import TileLang
 from kerncap.capture.languages.triton import Triton
 from kerncap.capture.languages.vendor_libraries import VendorLibraries
 from kerncap.capture.languages.warp import Warp
-from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundFile, FoundSource, SourceRequest
 from kerncap.format import kernel_names
 from kerncap.format.kernel_names import KernelName
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from kerncap import env
 from kerncap.capture.languages.language import Language
 from kerncap.capture.source.native import (
+    build_producer,
     compile_commands,
     definitions,
     folder_search,
     installed_library,
     layout,
     line_table,
-    tool_info,
 )
 from kerncap.capture.source.native.command_line import CommandLine
 from kerncap.capture.source.native.command_line import parse as parse_command
@@ -33,7 +33,7 @@ from kerncap.capture.source.native.locate import (
     starts,
 )
 from kerncap.capture.source.native.unit import Unit, collect, is_external, read_source
-from kerncap.capture.source.request import FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundSource, SourceRequest
 from kerncap.errors import CaptureError
 from kerncap.format import kernel_names, schema
 from kerncap.format.code_object import CodeObject, CodeObjectProblem
@@ -121,13 +121,13 @@ def _with_unit(
     )
 
 
-def _tool_info(request: SourceRequest) -> tool_info.ToolInfo | None:
+def _tool_info(request: SourceRequest) -> build_producer.ToolInfo | None:
     if request.hsaco is not None:
-        return tool_info.of_code_object(request.hsaco)
-    return tool_info.of_cubin(request.cubin) if request.cubin is not None else None
+        return build_producer.of_code_object(request.hsaco)
+    return build_producer.of_cubin(request.cubin) if request.cubin is not None else None
 
 
-def _arch(request: SourceRequest, info: tool_info.ToolInfo | None) -> str | None:
+def _arch(request: SourceRequest, info: build_producer.ToolInfo | None) -> str | None:
     """What the image was compiled for, features included: "sm_90a", "gfx90a:xnack-"."""
     if request.hsaco is None:
         return (info.arch if info is not None else None) or request.arch
@@ -156,7 +156,7 @@ def _unit(
     place: Place,
     hints: list[str],
     notes: list[str],
-    info: tool_info.ToolInfo | None,
+    info: build_producer.ToolInfo | None,
 ) -> tuple[Unit | None, CommandLine, str | None]:
     """The unit that the kernel was compiled in, and its command line as far as that is known."""
     words = info.compiler_words() if info is not None and request.tool == "nvcc" else []

@@ -22,7 +22,7 @@ from kerncap.capture.languages.language import Language, Parameter
 from kerncap.capture.source import python_source
 from kerncap.capture.source.native.unit import read_source
 from kerncap.capture.source.python_source import PythonFunction
-from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundFile, FoundSource, SourceRequest
 from kerncap.format.kernel_names import KernelName
 
 FOLDER = "cute-dsl"  # of a session; `kerncap_triton.cute_dsl` writes it

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from kerncap.capture.languages import python_function
 from kerncap.capture.languages.language import Language, Parameter
-from kerncap.capture.source.request import FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundSource, SourceRequest
 from kerncap.format.kernel_names import KernelName
 
 _NAME = re.compile(r"([A-Za-z_]\w*?)_K(t\d+)((?:_[A-Z].*)?)\Z")

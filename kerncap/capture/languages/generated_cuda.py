@@ -12,7 +12,7 @@ from kerncap import env
 from kerncap.capture.source import python_files
 from kerncap.capture.source.native import command_line, definitions, layout
 from kerncap.capture.source.native.unit import collect, read_source
-from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundFile, FoundSource, SourceRequest
 from kerncap.format import schema
 
 MAX_FILES = 4096

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kerncap.capture.source.request import FoundSource, Parameter, SourceRequest
+from kerncap.capture.source.wanted_source import FoundSource, Parameter, SourceRequest
 from kerncap.format.kernel_names import KernelName
 
 __all__ = ["Language", "Parameter"]

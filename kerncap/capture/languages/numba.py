@@ -12,7 +12,7 @@ from kerncap.capture.languages import python_function
 from kerncap.capture.languages.language import Language, Parameter
 from kerncap.capture.source import python_files, python_source
 from kerncap.capture.source.native.unit import read_source
-from kerncap.capture.source.request import FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundSource, SourceRequest
 from kerncap.format import numba_names
 from kerncap.format.kernel_names import KernelName
 from kerncap.format.numba_names import NumbaName

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from kerncap.capture.source.native import line_table
-from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundFile, FoundSource, SourceRequest
 
 
 def instead_of(found: FoundSource, request: SourceRequest) -> FoundSource:

@@ -18,7 +18,7 @@ from kerncap.capture.source.lines import named_originals
 from kerncap.capture.source.native import line_table
 from kerncap.capture.source.native.unit import read_source
 from kerncap.capture.source.python_source import PythonFunction
-from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundFile, FoundSource, SourceRequest
 from kerncap.format.elf import ElfProblem
 from kerncap.format.kernel_names import KernelName
 

@@ -16,7 +16,7 @@ import msgspec
 from kerncap import env
 from kerncap.capture.languages.language import Language, Parameter
 from kerncap.capture.source.native import command_line, definitions, layout, unit
-from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundFile, FoundSource, SourceRequest
 from kerncap.errors import CaptureError
 from kerncap.format import kernel_names, schema
 from kerncap.format.kernel_names import KernelName

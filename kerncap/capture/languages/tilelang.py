@@ -14,7 +14,7 @@ from kerncap.capture.languages import generated_cuda
 from kerncap.capture.languages.generated_cuda import Recipe
 from kerncap.capture.languages.language import Language
 from kerncap.capture.source import python_files
-from kerncap.capture.source.request import FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundSource, SourceRequest
 
 _RECIPE = Recipe(
     "nvcc",

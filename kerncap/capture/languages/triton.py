@@ -7,7 +7,7 @@ import json
 from kerncap import log
 from kerncap.capture.languages.language import Language
 from kerncap.capture.source import assemble
-from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundFile, FoundSource, SourceRequest
 from kerncap.errors import CaptureError
 
 SOURCE_NAME = "kernel.py"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from kerncap import env
 from kerncap.capture.languages.language import Language
-from kerncap.capture.source.request import FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundSource, SourceRequest
 from kerncap.format import kernel_names
 from kerncap.log import one_line
 

@@ -19,7 +19,7 @@ from kerncap.capture.source import python_files, python_source
 from kerncap.capture.source.lines import named_originals
 from kerncap.capture.source.native.unit import read_source
 from kerncap.capture.source.python_source import PythonFunction
-from kerncap.capture.source.request import FoundFile, FoundSource, SourceRequest
+from kerncap.capture.source.wanted_source import FoundFile, FoundSource, SourceRequest
 from kerncap.format.kernel_names import KernelName
 
 _NAME = re.compile(r"(\w+?)(?:_[0-9a-f]{8})?_cuda_kernel_(forward|backward)\Z")

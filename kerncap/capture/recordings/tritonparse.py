@@ -35,7 +35,7 @@ from kerncap.capture.recordings.recorded import (
     numbers,
 )
 from kerncap.capture.source import python_source
-from kerncap.capture.source.text import global_names
+from kerncap.capture.source.source_text import global_names
 from kerncap.errors import UsageError
 from kerncap.format import schema
 from kerncap.log import one_line

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kerncap.capture.source.module import AssembledSource, assemble
+from kerncap.capture.source.assembled_module import AssembledSource, assemble
 
 __all__ = ["AssembledSource", "assemble"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from kerncap.capture.source.graph import ImportRef, ModuleRef, Node
+from kerncap.capture.source.source_graph import ImportRef, ModuleRef, Node
 from kerncap.errors import CaptureError
 from kerncap.format.schema import SourceOrigin
 

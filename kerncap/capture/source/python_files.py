@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from kerncap.capture.source.request import SourceRequest
+from kerncap.capture.source.wanted_source import SourceRequest
 
 MAIN = "__main__"
 PACKAGES = ("/site-packages/", "/dist-packages/")

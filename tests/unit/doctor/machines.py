@@ -10,7 +10,7 @@ import pytest
 from kerncap import env
 from kerncap.api.doctor import Check, Report
 from kerncap.api.doctor import probes as doctor_probes
-from kerncap.api.doctor.machine import Machine
+from kerncap.api.doctor.install_commands import Machine
 from kerncap.api.doctor.vendors import AMD, NVIDIA
 
 api = sys.modules["kerncap.api.doctor"]  # the module: kerncap.api.doctor is the function

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kerncap.api.doctor import machine as doctor_machine
+from kerncap.api.doctor import install_commands as doctor_machine
 from kerncap.api.doctor import vendors as doctor_vendors
-from kerncap.api.doctor.machine import Machine
+from kerncap.api.doctor.install_commands import Machine
 from kerncap.api.doctor.vendors import AMD, NVIDIA
 from tests.unit.doctor.machines import MACHINE
 

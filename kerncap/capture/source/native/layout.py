@@ -13,7 +13,7 @@ from typing import Literal
 from kerncap import env
 from kerncap.capture.source.native.command_line import CommandLine, Form
 from kerncap.capture.source.native.unit import Unit
-from kerncap.capture.source.request import FoundFile
+from kerncap.capture.source.wanted_source import FoundFile
 from kerncap.format import schema
 from kerncap.format.stored import path_problem
 

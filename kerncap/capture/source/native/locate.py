@@ -17,7 +17,7 @@ from kerncap.capture.source.native.definitions import Definition
 from kerncap.capture.source.native.folder_search import Index, Place
 from kerncap.capture.source.native.line_table import LineTable
 from kerncap.capture.source.native.unit import is_external, read_source
-from kerncap.capture.source.request import SourceRequest
+from kerncap.capture.source.wanted_source import SourceRequest
 from kerncap.format.kernel_names import KernelName
 
 UNIT_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c++", ".hip")

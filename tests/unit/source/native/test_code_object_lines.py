@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kerncap.capture.images import offload_bundle
-from kerncap.capture.source.native import line_program, line_table, tool_info
+from kerncap.capture.source.native import build_producer, line_program, line_table
 from kerncap.capture.source.native.line_program import Strings
 from kerncap.format.code_object import MACHINE
 from kerncap.format.elf import Elf, ElfProblem
@@ -72,7 +72,7 @@ def test_each_kernel_has_its_own_lines(compiled: tuple[Path, bytes]) -> None:
     assert not {(unit, 7), (unit, 6)} & set(first.rows)
     assert (unit, 7) in second.rows and header not in dict(second.rows)
     assert line_table.from_code(code, "third") is None
-    info = tool_info.of_code_object(code)
+    info = build_producer.of_code_object(code)
     assert info is not None and info.tool == "clang" and info.version[0].isdigit()
     places = line_table.places(code, "second")
     assert (unit, 7) in {(place.file, place.line) for place in places} <= set(second.rows)

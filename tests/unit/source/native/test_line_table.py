@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap.capture.source.native import line_table, tool_info
+from kerncap.capture.source.native import build_producer, line_table
 from kerncap.format.elf import Elf, ElfProblem
 from tests.unit.source.native.conftest import elf, image
 
@@ -57,7 +57,7 @@ def test_damaged_images_only_raise_elf_problem(data: st.DataObject) -> None:
             line_table.from_code(content, "_Z1av")
         except ElfProblem:
             pass
-        tool_info.of_cubin(content)
+        build_producer.of_cubin(content)
 
 
 def test_a_path_that_is_no_utf_8_spoils_no_other() -> None:
@@ -127,7 +127,7 @@ def test_an_assembled_cubin_says_what_its_ptx_says(assemble: Callable[[str], byt
     assert set(first.rows) >= {("/p/main.cu", 11), ("/p/inc/step.h", 4), ("/p/main.cu", 13)}
     assert second.rows == (("/p/inc/step.h", 40),)
     assert first.stamps == {"/p/inc/step.h": (1700000000, 321)}
-    info = tool_info.of_cubin(data)
+    info = build_producer.of_cubin(data)
     if info is not None:  # older assemblers write no note
         assert info.arch == "sm_80" and "-lineinfo" in info.compiler_words()
 
@@ -158,6 +158,6 @@ def test_what_nvcc_writes(option: str, tmp_path: Path, cubin_of: Callable[..., b
         ends = [place.offset + place.size for place in places]
         assert ends[:-1] == [place.offset for place in places[1:]] and ends[-1] % 128 == 0  # code is padded
         assert {(place.file, place.line) for place in places} == set(table.rows)
-    info = tool_info.of_cubin(data)
+    info = build_producer.of_cubin(data)
     assert info is not None and info.tool == "ptxas" and info.arch == "sm_90"
     assert info.compiler_words() == [option, "-maxrregcount=64"]

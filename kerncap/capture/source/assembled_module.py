@@ -12,7 +12,8 @@ import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kerncap.capture.source.graph import (
+from kerncap.capture.source.lines import Lines, checked_options, comment_text, import_line, named_originals
+from kerncap.capture.source.source_graph import (
     AttributeRef,
     CallRef,
     ConstexprRef,
@@ -29,8 +30,7 @@ from kerncap.capture.source.graph import (
     inside,
     parse_graph,
 )
-from kerncap.capture.source.lines import Lines, checked_options, comment_text, import_line, named_originals
-from kerncap.capture.source.text import (
+from kerncap.capture.source.source_text import (
     FunctionText,
     annotations_of,
     attribute_parents,
