@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kerncap.answer import Answer
-from kerncap.api.verify.overall_verdict import overall
+from kerncap.api.verify import overall_verdict
 from kerncap.api.verify.verify_result import STAGES, Case, StageResult, VerifyOptions, parse_stages
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.verdict_words import Verdict, fail, nothing_written
@@ -30,7 +30,7 @@ def overall(asked: str, verdict: Verdict | None, **results: Any) -> tuple[str, V
     options = VerifyOptions(stages=parse_stages(asked))
     nothing = cast(Any, None)
     case = Case(nothing, nothing, "original", options, Path(), judged_by="the oracle", verdict=verdict)
-    return overall(case, [SMOKE, *(stage(name, result) for name, result in results.items())])
+    return overall_verdict.overall(case, [SMOKE, *(stage(name, result) for name, result in results.items())])
 
 
 EXACT = Verdict(YES, "12 bytes identical", exact=True)
