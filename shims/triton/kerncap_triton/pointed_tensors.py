@@ -9,7 +9,7 @@ import sys
 from collections import deque
 from typing import Any, Deque, Dict, Iterable, Iterator, List, Optional, Tuple
 
-from . import copying, cuda
+from . import region_copies, torch_device
 from .reachable_memory import storage_of
 
 _WORD = 8
@@ -65,12 +65,12 @@ def _addresses(torch: Any, name: str, value: Any, devices: Tuple[str, ...]) -> I
     last = sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
     count = min(int(last) + 1, _MOST_WORDS)
     if value.device.type not in HOST:
-        if cuda.is_capturing():
+        if torch_device.is_capturing():
             return
-        with cuda.quiet():
+        with torch_device.quiet():
             value = value.as_strided((count,), (1,)).cpu()
     words = array.array("Q")
-    words.frombytes(copying.read_bytes(int(value.data_ptr()), count * _WORD))
+    words.frombytes(region_copies.read_bytes(int(value.data_ptr()), count * _WORD))
     for index, number in enumerate(words):
         if number >= _LEAST_ADDRESS:
             yield f"{name}[{index}]", number
