@@ -65,8 +65,9 @@ class Cluster:
         workers: int | None = None,
         sent: Sent | None = None,
         ahead: Sequence[Point] = (),
+        before: int = 0,
     ) -> None:
-        """``ahead``: what will be tried first, in order."""
+        """``ahead``: what will be tried first, in order; ``before``: how many devices have others."""
         self._stack = contextlib.ExitStack()
         try:
             self._stack.enter_context(child.protected())
@@ -95,6 +96,7 @@ class Cluster:
         self._notes: list[str] = []
         self._numbers = iter(range(10**9))
         self._limit = workers if address is not None else None
+        self._before = before
         try:
             self._connect(address, workers or 1)
             self._await_first()
@@ -276,8 +278,8 @@ class Cluster:
         [shipped] = self._client.scatter([self._shipments], workers=[address], hash=False)
         worker = self._workers[address] = _Worker(address, name, told=set(its))
         worker.opening = self._client.submit(
-            tasks.open_bench, self._session, shipped, self._options, same.index(address), len(same),
-            list(its.values()), workers=[address], pure=False,
+            tasks.open_bench, self._session, shipped, self._options, self._before + same.index(address),
+            self._before + len(same), list(its.values()), workers=[address], pure=False,
         )  # fmt: skip
         self._heard(worker, -1, worker.opening)
 

@@ -95,9 +95,13 @@ class Direct:
     def facts(self) -> dict[str, Any]:
         return {**self._bench.facts(), "workers": 1}
 
+    def announce(self, job: Job) -> None:
+        """It may be submitted: compile it meanwhile."""
+        self._bench.announce(self._digests, [job.point])
+
     def submit(self, job: Job) -> None:
         self._jobs.append(job)
-        self._bench.announce(self._digests, [job.point])
+        self.announce(job)
 
     def wait(self) -> list[Trial]:
         job = self._jobs.popleft()

@@ -23,6 +23,7 @@ from kerncap.replay.tuning import choice as choosing
 from kerncap.replay.tuning import writeback
 from kerncap.replay.tuning.constraints import Legal
 from kerncap.replay.tuning.executor import Direct, Executor, Sent
+from kerncap.replay.tuning.growing import Growing
 from kerncap.replay.tuning.journal import Journal, identity
 from kerncap.replay.tuning.point import Point, Scalar
 from kerncap.replay.tuning.samplers import NAMES, make
@@ -118,7 +119,8 @@ def tune(
                 "the constraints leave no configuration: --forbid, --bound or --space exclude all"
             )
         sampler = make(options.sampler, space, legal, options.trials)
-        executor = _executor(reproducers, options, where, space, watcher.sent, pool)
+        expected = min(options.trials, legal.size)
+        executor = _executor(reproducers, options, where, space, watcher.sent, pool, expected)
         stack.callback(executor.close)
         watcher.executor(executor)
         facts = executor.facts()
@@ -128,6 +130,7 @@ def tune(
         limits = Limits(options.trials, options.time_s, options.patience, 25 if facts["compiled"] else 3)
         search = Search(space, sampler, executor, list(reproducers), limits, journal, watcher.ended)
         found = search.run()
+        facts = {**facts, "workers": executor.facts()["workers"]}
         notes = [
             *space.notes,
             *found.notes,
@@ -210,9 +213,9 @@ def _begun(first: Reproducer, options: TuneOptions) -> Pool | None:
 
 def _executor(
     reproducers: Mapping[str, Reproducer], options: TuneOptions, where: Engine, space: Space, sent: Sent,
-    pool: Pool | None,
+    pool: Pool | None, expected: int,
 ) -> Executor:  # fmt: skip
-    """In this process for one device, else a cluster."""
+    """In this process for one device, else a cluster; without a wish, one device until that takes long."""
     bench = BenchOptions(
         options.engine,
         options.device,
@@ -221,17 +224,22 @@ def _executor(
         Tolerance(options.rtol, options.atol),
         hostile=options.hostile,
     )
-    if options.scheduler is None:
-        count = options.workers or _local_workers(where, options.device)
-        if count == 1:
-            paths = {digest: each.path for digest, each in reproducers.items()}
-            return Direct(paths, bench, sent, where, space.listed, pool)
-    from kerncap.replay.tuning.cluster import Cluster
-    from kerncap.replay.tuning.shipping import pack
 
-    shipments = [pack(each, trusted=True) for each in reproducers.values()]
-    workers = options.workers if options.scheduler is not None else count
-    return Cluster(shipments, bench, options.scheduler, workers, sent, space.listed)
+    def cluster(workers: int | None, ahead: Sequence[Point], before: int = 0) -> Executor:
+        from kerncap.replay.tuning.cluster import Cluster
+        from kerncap.replay.tuning.shipping import pack
+
+        shipments = [pack(each, trusted=True) for each in reproducers.values()]
+        return Cluster(shipments, bench, options.scheduler, workers, sent, ahead, before)
+
+    if options.scheduler is not None or (options.workers or 1) > 1:
+        return cluster(options.workers, space.listed)
+    count = options.workers or _local_workers(where, options.device)
+    paths = {digest: each.path for digest, each in reproducers.items()}
+    here = Direct(paths, bench, sent, where, space.listed, pool)
+    if count == 1:
+        return here
+    return Growing(here, lambda: cluster(count - 1, (), before=1), count - 1, expected)
 
 
 def _local_workers(where: Engine, device: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from kerncap.api.replay import save_checks
 from kerncap.api.tune import TuneOptions, Watcher, tune
 from kerncap.format import Reproducer, schema
 from kerncap.replay.byte_effects import Measured
+from kerncap.replay.tuning import growing
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.executor import Executor
 from kerncap.replay.worker.common import bitmap
@@ -96,3 +98,37 @@ def test_of_two_workers_losing_one_loses_nothing(reproducer: Path, tmp_path: Pat
     assert any("was lost" in note for note in result.notes)
     assert result.choice.selected == [best.point]
     assert f'triton.Config({{"BLOCK": {block}}})' in result.decorator
+
+
+class _Waiter(Watcher):
+    """Lets this process try no more than what it needs to begin, until a worker was given something."""
+
+    def __init__(self) -> None:
+        super().__init__(sent=self.gave)
+        self.here = 0
+        self.came = threading.Event()
+
+    def gave(self, worker: str, _: points.Point) -> None:
+        if worker != "here":
+            self.came.set()
+        else:
+            self.here += 1
+            assert self.here <= 4 or self.came.wait(120)
+
+
+def test_a_long_search_gets_a_worker_while_it_goes_on(
+    reproducer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing, "_LONG_S", -1.0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    blocks = [64, 128, 256, 512, 1024, 2048, 4096]
+    space = tmp_path / "space.json"
+    space.write_text(f'{{"parameters": {{"BLOCK": {blocks}}}}}')
+    waiter, environment, before = _Waiter(), dict(os.environ), children(os.getpid())
+
+    result = tune([reproducer], TuneOptions(space=str(space)), waiter)
+
+    assert dict(os.environ) == environment and children(os.getpid()) == before
+    assert sorted(int(trial.point["BLOCK"] or 0) for trial in result.found.all()) == blocks
+    assert {trial.worker == "" for trial in result.found.all()} == {True, False}
+    assert result.facts["workers"] == 2 and not any("one device" in note for note in result.notes)
