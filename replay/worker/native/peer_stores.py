@@ -65,7 +65,7 @@ class PeerStores:
         at = 0
         while at < len(part):
             width = 8 if (target + at) % 8 == 0 and len(part) - at >= 8 else 4
-            value = int.from_bytes(part[at : at + width].tobytes(), "little")
+            value = int(part[at : at + width].view(f"<u{width}")[0])
             self._driver.call(f"cuStreamWriteValue{8 * width}", self._stream, target + at, value, 0)
             at += width
 
