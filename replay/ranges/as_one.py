@@ -180,6 +180,8 @@ def measured_as_one(whole: RangeAsOne, measured: Sequence[Measured]) -> Measured
         for region, bits in writes.items():
             if bits.any():
                 found.add(region, bits)
+                if region in found.read_inside:  # what was read is gone; nothing has read what is there now
+                    found.read_inside[region] &= ~bits
     for region, size in enumerate(found.sizes):
         read = inputs.get(region, bitmap.empty(size))
         written = found.written.get(region, bitmap.empty(size))

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from kerncap.errors import UsageError
+from kerncap.replay.byte_effects import Measured
+from kerncap.replay.ranges.as_one import measured_as_one
 from kerncap.replay.ranges.candidate import CandidateLaunch, read
+from kerncap.replay.ranges.joined_memory import Place
+from kerncap.replay.worker.common import bitmap
 
 ONE = '{"kernel": "k", "grid": [4], "arguments": {"x": "0.x", "n": 3}}'
 
@@ -74,3 +80,18 @@ def test_what_is_said_wrongly(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
         read(module(tmp_path, text), 5)
     assert said in str(raised.value) and "\n" not in str(raised.value), raised.value
+
+
+def test_what_a_launch_rewrites_is_its_result() -> None:
+    """A launch in place reads what the one before left; nothing reads what it leaves itself."""
+    first, second = Measured([8]), Measured([8])
+    first.add(0, bitmap.span(8, 0, 8))
+    second.add(0, bitmap.span(8, 0, 4), also_input=bitmap.span(8, 0, 4))
+    place = [Place(0, 0)]
+    whole = SimpleNamespace(
+        manifest=SimpleNamespace(regions=[SimpleNamespace(size=8)]), places=[place, place],
+        replaced=[SimpleNamespace(number=0), SimpleNamespace(number=1)],
+    )  # fmt: skip
+    found = measured_as_one(cast("Any", whole), [first, second])
+    assert found.results()[0] == bitmap.span(8, 0, 8)
+    assert found.perhaps_dead()[0] == bitmap.span(8, 4, 8)
