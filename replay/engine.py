@@ -19,7 +19,7 @@ from kerncap.replay.outcome import CandidateError, Compiled, Config, ConfinedErr
 from kerncap.replay.side_inputs import SideInputs, of_reproducer
 from kerncap.replay.staging import Job, stage
 from kerncap.replay.variants import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Variants
-from kerncap.replay.worker.protocol import Backend, Image, Opened, Stores
+from kerncap.replay.worker.protocol import Backend, Image, KernelOfSource, Opened, Stores
 from kerncap.replay.worker_process import Shared, WorkerDied, WorkerKilled, WorkerTimeout, program
 from kerncap.replay.worker_times import WorkerTimes
 from kerncap.time_limits import GRACE_S, LAUNCH_S
@@ -276,6 +276,17 @@ class Engine(WorkerTimes):
         if candidate is not None:
             self._ran(candidate)
         self._variants.launch_of_range(name, number, candidate)
+
+    def build_new(self, path: Path, text: bytes, like: Reproducer | None) -> Path:
+        """The image of a source that the application did not have; see `Variants.build_new`."""
+        return self._variants.build_new(path, text, like)
+
+    def load_kernel(self, name: str, number: int, image: Path, kernel: KernelOfSource) -> None:
+        """Load launch ``number`` of a range as variant ``name``: a kernel of what `build_new` made.
+
+        Raises CandidateError if it does not load, or takes other arguments.
+        """
+        self._variants.launch_of_source(name, number, image, kernel)
 
     def unload(self, name: str) -> None:
         """Free a variant; nothing happens if it is not loaded. Raises UsageError for the original."""

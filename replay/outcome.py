@@ -107,7 +107,7 @@ class Loaded:
 
     path: str
     variation: Variation = field(default_factory=Variation)
-    image: Image | None = None  # what its compiler said of it
+    image: Image | None = None  # what its compiler said of it, or what of it is launched
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ import dataclasses
 import itertools
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
@@ -15,9 +16,12 @@ from kerncap.replay.compiled_apart import CompiledApart
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
 from kerncap.replay.worker.job import of_launch
-from kerncap.replay.worker.protocol import Backend, Cubin, HipImage, Image, Place, Variation
+from kerncap.replay.worker.protocol import Backend, Cubin, HipImage, Image, KernelOfSource, Place, Variation
 from kerncap.replay.worker_process import Program, Refusal, TargetError, WorkerKilled
 from kerncap.time_limits import START_S
+
+if TYPE_CHECKING:
+    from kerncap.replay.candidates import Built
 
 ORIGINAL = "original"
 CANDIDATE = "candidate"
@@ -160,12 +164,29 @@ class Variants:
         return name
 
     def launch_of_range(self, name: str, number: int, candidate: Path | None = None) -> None:
-        """Another launch of a range under ``name``: as it was captured, or by a kernel of a candidate."""
+        """Another launch of a range under ``name``: as it was captured, or by a kernel of a module."""
         variation = Variation(launch=number)
         path, image = str(candidate or self._original(number)), None
         if candidate is not None and self.launcher == "native":
             path, image = self._apart.image(candidate, variation, self._facts.arch)
         self._tried(name, Loaded(path, variation, image))
+
+    def launch_of_source(self, name: str, number: int, image: Path, kernel: KernelOfSource) -> None:
+        """A launch of a range under ``name``, by a kernel of a source's image."""
+        self._tried(name, Loaded(str(image), Variation(launch=number), kernel))
+
+    def build_new(self, path: Path, text: bytes, like: Reproducer | None) -> Path:
+        """The image of a source that the application did not have, compiled like that of a launch.
+
+        Raises CandidateError if it does not compile, BackendUnavailable if there is no compiler.
+        """
+        from kerncap.replay import candidates
+
+        choice, out = self._connection.choice, self._new_folder()
+        hidden = self._hidden(choice.stranger or choice.hostile)
+        return self._compiled_by(lambda: candidates.compile_new(
+            like, self._is_hip, path, text, self._facts.arch, out, choice.python, hidden, choice.prefix
+        )).path  # fmt: skip
 
     def image_of_capture(self) -> None:
         """Load the captured image. Raises BackendUnavailable if nothing was captured to load."""
@@ -269,25 +290,35 @@ class Variants:
 
         if path.suffix in self._images:  # the driver assembles PTX, and says best what is wrong with it
             return Loaded(str(path)), False
-        out = self._connection.job.folder / f"candidate-{next(self._numbers)}"
-        out.mkdir()
-        self._builds[name] = out
+        out = self._builds[name] = self._new_folder()
         choice = self._connection.choice
         if self._is_triton:
             return self._of_triton(path, out), False
-        job = self._connection.job.folder
-        own = job / "source" in path.parents or name == REBUILT
-        stranger = choice.stranger or (choice.hostile and not own)
-        hidden = (job / "regions", self._reproducer.path) if stranger else None
+        own = self._connection.job.folder / "source" in path.parents or name == REBUILT
+        hidden = self._hidden(choice.stranger or (choice.hostile and not own))
+        built = self._compiled_by(lambda: candidates.compile_candidate(
+            self._reproducer, path, self._facts.arch, out, choice.python, hidden, choice.prefix
+        ))  # fmt: skip
+        return Loaded(str(built.path)), built.cached
+
+    def _new_folder(self) -> Path:
+        folder = self._connection.job.folder / f"candidate-{next(self._numbers)}"
+        folder.mkdir()
+        return folder
+
+    def _hidden(self, is_stranger: bool) -> tuple[Path, ...] | None:
+        """What a compiler of a stranger's source may not read; None for one that may read all."""
+        return (self._connection.job.folder / "regions", self._reproducer.path) if is_stranger else None
+
+    def _compiled_by(self, build: Callable[[], Built]) -> Built:
+        from kerncap.replay import candidates
+
         try:
-            built = candidates.compile_candidate(
-                self._reproducer, path, self._facts.arch, out, choice.python, hidden, choice.prefix
-            )
+            return build()
         except ReplayError as error:
             detail = getattr(error, "detail", "")
             place = candidates.first_place(detail or str(error))
             raise CandidateError(str(error), detail, **vars(place)) from error
-        return Loaded(str(built.path)), built.cached
 
     def _of_triton(self, path: Path, out: Path) -> Loaded:
         from kerncap.replay.candidates.triton_image import compile_triton
@@ -318,7 +349,7 @@ class Variants:
         made = self._connection.call_within(
             START_S + self._timeout_s, Backend.load, which, path, stages,
             variation=loaded.variation, limit_s=self._timeout_s, image=image,
-            hip=self._hip_image(path, loaded.variation.launch),
+            hip=self._hip_image(path, loaded),
         )  # fmt: skip
         self._loaded[which] = loaded
         self._compiled[which] = self._facts_of(made.compiled)
@@ -345,12 +376,15 @@ class Variants:
             self.ran_python = True  # what may not read or write a file there compiles in the worker
             return loaded.path, loaded.image
 
-    def _hip_image(self, path: str, launch: int | None) -> HipImage | None:
+    def _hip_image(self, path: str, loaded: Loaded) -> HipImage | None:
         """What the worker has to know of a code object; of the captured images only that is used."""
         if not self._is_hip:
             return None
         from kerncap.replay import hip_code_places, hip_image_facts
 
+        if isinstance(loaded.image, KernelOfSource):
+            return hip_image_facts.of_file(Path(path), loaded.image.name, ())
+        launch = loaded.variation.launch
         folder, job = self._connection.job.folder, of_launch(self._connection.job.content, launch)
         stored = folder / job["code"]["hsaco"] if "hsaco" in job["code"] else None
         is_own = stored is not None and path in {str(folder / file) for file in job["images"]}

@@ -1,8 +1,9 @@
-"""`verify RANGE --candidate`: a module that replaces several launches of a range by one or more."""
+"""`verify RANGE --candidate`: a file that replaces several launches of a range by one or more."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,8 +16,11 @@ from kerncap.api.range_replay import Judges, opened_range, refuse
 from kerncap.api.replay import check_numbers
 from kerncap.api.verify.stage_order import judged
 from kerncap.api.verify.verify_result import DEFAULT_STAGES, STAGES, Case, VerifyOptions, VerifyResult
+from kerncap.capture import native_arguments
+from kerncap.capture.source.native import definitions
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import LaunchOfRange, LaunchRange
+from kerncap.format.kernel_names import KernelName
 from kerncap.format.schema import Manifest
 from kerncap.log import one_line
 from kerncap.replay.byte_effects import Measured
@@ -33,6 +37,10 @@ from kerncap.replay.verdict_words import Verdict, undecided
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.write_set_units import extent
 
+_OF_SOURCES = (("native", "hip"),)  # launchers, and the memory that they use
+_OF_MODULES = (("native", "cuda"), ("interpreter", "host"))
+_SOURCES_NEED = "on an AMD GPU"
+_MODULES_NEED = "on an NVIDIA GPU, or in Triton's interpreter"
 _STAGES = ("smoke", "oracle", "determinism")  # that are about results, and not about one kernel's launch
 
 
@@ -58,7 +66,7 @@ def verify_candidate(
         candidate = read(copy.path, len(opened.launches))
         options = replace(options, candidate=copy.path, stages=_stages(options))
         replaced = opened.launches[candidate.first : candidate.last + 1]
-        choice = _choice(opened, options)
+        choice = _choice(opened, candidate, options)
         shared = share([launch.manifest for launch in opened.launches])
         timeline = Timeline(opened.launches, shared, stack.enter_context(scratch.folder("range")))
         kept_before = stack.enter_context(scratch.folder("before"))
@@ -73,8 +81,11 @@ def verify_candidate(
         measured = measured_as_one(whole, [each for each in known if each is not None])
         notes = [_replaces(candidate, replaced), *_set_dead(whole, measured, intermediates)]
         engine = stack.enter_context(
-            RangeEngine(whole, candidate, measured.dead, choice, options.timeout_s, options.hostile, pool)
-        )
+            RangeEngine(
+                whole, candidate, functools.partial(declared, candidate.text or b""), measured.dead, choice,
+                options.timeout_s, options.hostile, pool,
+            )
+        )  # fmt: skip
         folder = Path(stack.enter_context(scratch.temporary("verify")))
         result = _judged(Case(whole, engine, CANDIDATE, options, folder, measured), measured)
         said = [words for stage in result.stages for words in (stage.reasons, stage.shown, stage.not_shown)]
@@ -91,12 +102,12 @@ def _stages(options: VerifyOptions) -> tuple[str, ...]:
         return _STAGES
     if other := [name for name in options.stages if name not in _STAGES]:
         raise UsageError(
-            f"--stages {','.join(other)}: for one launch; a module for several has {', '.join(_STAGES)}"
+            f"--stages {','.join(other)}: for one launch; a candidate for several has {', '.join(_STAGES)}"
         )
     return options.stages
 
 
-def _choice(opened: LaunchRange, options: VerifyOptions) -> Choice:
+def _choice(opened: LaunchRange, candidate: RangeCandidate, options: VerifyOptions) -> Choice:
     """The engine; on a GPU one that launches images: no Python of a candidate runs where it is judged."""
     manifests = [launch.manifest for launch in opened.launches]
     choice = choose_for_all(manifests, options.engine, options.device, options.python, None)
@@ -104,13 +115,25 @@ def _choice(opened: LaunchRange, options: VerifyOptions) -> Choice:
     if where == ("native", "cuda"):
         for launch in opened.launches:
             launch.manifest = by_image(launch.manifest)
-    elif where != ("interpreter", "host"):
+    is_source = candidate.text is not None
+    if where not in (_OF_SOURCES if is_source else _OF_MODULES):
+        needed = _SOURCES_NEED if is_source else _MODULES_NEED
+        remedy = "" if is_source else "; use --engine interpreter"
         raise BackendUnavailable(
-            "a candidate for several launches",
-            "it is judged with the captured images on an NVIDIA GPU, or in Triton's interpreter, and this is "
-            f"the {choice.name} engine in {choice.memory} memory; use --engine interpreter",
+            f"a {'source' if is_source else 'module'} for several launches",
+            f"it is judged with the captured images {needed}, and this is the {choice.name} engine in "
+            f"{choice.memory} memory{remedy}",
         )
     return choice
+
+
+def declared(text: bytes, kernel: str) -> list[tuple[str, str]] | None:
+    """(name, type) of the parameters of a kernel, as its source has them; None if it has them elsewhere."""
+    *scopes, base = kernel.split("::")
+    found = definitions.definitions(text.decode(errors="replace"))
+    pairs = {each.parameter_pairs for each in definitions.matching(KernelName(base, tuple(scopes)), found)}
+    listed = pairs.pop() if len(pairs) == 1 else None
+    return None if listed is None else [(name, native_arguments.passed_as(type_)) for type_, name in listed]
 
 
 def _why_not(whole: RangeAsOne, replaced: Sequence[LaunchOfRange], known: Sequence[Measured | None]) -> str:

@@ -86,6 +86,12 @@ def describe(
     return tuple(arguments), tuple(views)
 
 
+def passed_as(type_: str) -> str:
+    """A parameter's C++ type as "*" for memory, or a number's dtype; "" if it is not known."""
+    plain = " ".join(_QUALIFIER.sub(" ", type_).split())
+    return "*" if plain.endswith("*") else _DTYPES.get(plain, ("", 0))[0]
+
+
 def _value(
     name: str, type_: str | None, raw: bytes, regions: Sequence[schema.Region], views: list[schema.View]
 ) -> schema.Value:

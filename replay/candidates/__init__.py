@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kerncap.replay.candidates.build import SUFFIXES, Built, build, compile_candidate, suffixes
+from kerncap.replay.candidates.build import SUFFIXES, Built, build, compile_candidate, compile_new, suffixes
 from kerncap.replay.candidates.compilers import first_place
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.tools import Tool, available
 
 __all__ = [
-    "SUFFIXES", "BuildError", "Built", "Tool", "available", "build", "compile_candidate", "first_place",
-    "suffixes",
+    "SUFFIXES", "BuildError", "Built", "Tool", "available", "build", "compile_candidate", "compile_new",
+    "first_place", "suffixes",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from kerncap.replay.candidates.nvcc_compiler import NvccCompiler
 from kerncap.replay.candidates.nvrtc_compiler import NvrtcCompiler
 from kerncap.replay.candidates.python_compiler import PythonCompiler
 from kerncap.replay.candidates.tools import PYTHON_COMPILERS, Tool
-from kerncap.replay.candidates.unit import StagedUnit, private_folder, stage
+from kerncap.replay.candidates.unit import BuildTool, StagedUnit, private_folder, stage, stage_new
 from kerncap.replay.worker import cuda_bindings
 
 SUFFIXES = frozenset(
@@ -93,11 +93,50 @@ def compile_candidate(
     staged = stage(reproducer, path)
     if options is not None:
         staged.build = msgspec.structs.replace(staged.build, options=options)
+    names = (symbols.captured_names(reproducer.manifest), reproducer.manifest.kernel.qualified_name)
+    return _built(
+        staged, path, arch, out, python, hidden, names,
+        lambda compiler: _Builder(reproducer, compiler, prefix).make(),
+    )  # fmt: skip
+
+
+def compile_new(
+    like: Reproducer | None,
+    on_hip: bool,
+    path: Path,
+    text: bytes,
+    arch: str,
+    out: Path,
+    python: str | None = None,
+    hidden: tuple[Path, ...] | None = None,
+    prefix: tuple[str, ...] = (),
+) -> Built:
+    """The image of a unit that no application had: ``text``, of the file ``path``.
+
+    ``like``: a launch whose source it is compiled like, if there is one; the rest is as of
+    `compile_candidate`.
+    """
+    tool: BuildTool
+    if on_hip:
+        tool = "hipcc" if isinstance(tools.hipcc(python), Tool) else "hiprtc"
+    else:
+        tool = "nvcc" if isinstance(tools.nvcc(python), Tool) else "nvrtc"
+    staged = stage_new(like, tool, path, text)
+    return _built(
+        staged, path, arch, out, python, hidden, (), lambda compiler: _compiled(compiler, (), prefix)
+    )
+
+
+def _built(
+    staged: StagedUnit, path: Path, arch: str, out: Path, python: str | None, hidden: tuple[Path, ...] | None,
+    names: tuple[object, ...], make: Callable[[Compiler], Compiled],
+) -> Built:  # fmt: skip
+    """A unit made into an image, or out of the cache; ``names``: what else decides what ``make`` makes."""
     exact = exact_arch(arch, staged.build.arch)
     tool = _compiler(staged, python)
     on_hip = staged.build.tool in HIP_TOOLS
     target = out / f"{path.stem}.{'hsaco' if on_hip else 'cubin'}" if out.is_dir() else out
-    key = _key(reproducer, staged, exact, tool)
+    key = _key(staged, exact, tool, names)
     # NVRTC doesn't say which headers it read: only what can't depend on any is kept.
     # A Python module may import anything, and which ROCm hip-python finds is not known here.
     keeps = tool.name not in (*PYTHON_COMPILERS, "hiprtc") and (tool.name != "nvrtc" or staged.is_closed)
@@ -108,7 +147,7 @@ def compile_candidate(
             staged.write(Path(folder))
             confined = None if hidden is None else confined_by(staged, tool, path, hidden)
             compiler = _COMPILERS[tool.name](tool, staged, Path(folder), exact, confined)
-            made = _Builder(reproducer, compiler, prefix).make()
+            made = make(compiler)
         data, log = made.data, made.log
         if keeps:
             cache.put(key, data, made.read)
@@ -127,6 +166,18 @@ _COMPILERS: dict[str, type[Compiler]] = {
     "hiprtc": HiprtcCompiler,
     **dict.fromkeys(PYTHON_COMPILERS, PythonCompiler),
 }
+
+
+def _compiled(compiler: Compiler, expressions: tuple[str, ...], prefix: tuple[str, ...]) -> Compiled:
+    """``expressions``: kernels that a compiler at run time has to be asked for."""
+    if isinstance(compiler, HipCompiler):
+        return compiler.code_object()
+    if isinstance(compiler, NvccCompiler):
+        return compiler.cubin()
+    if isinstance(compiler, HiprtcCompiler):
+        return compiler.code_object(expressions, prefix)
+    assert isinstance(compiler, NvrtcCompiler)
+    return compiler.cubin(expressions)
 
 
 class _Builder:
@@ -164,17 +215,10 @@ class _Builder:
         return found
 
     def _compile(self) -> Compiled:
-        if isinstance(self.compiler, HipCompiler):
-            return self.compiler.code_object()
-        if isinstance(self.compiler, NvccCompiler):
-            return self.compiler.cubin()
         expressions = self.staged.build.name_expressions
         if self.name.template_arguments and not self.name.has_lambda and not expressions:
             expressions = (self.name.qualified,)
-        if isinstance(self.compiler, HiprtcCompiler):
-            return self.compiler.code_object(expressions, self.prefix)
-        assert isinstance(self.compiler, NvrtcCompiler)
-        return self.compiler.cubin(expressions)
+        return _compiled(self.compiler, expressions, self.prefix)
 
     def _named(self, made: Compiled) -> Compiled | None:
         """``made`` with every captured name as it was captured; None if the kernel is not in it."""
@@ -331,14 +375,13 @@ def exact_arch(arch: str, recorded: str | None) -> str:
     return recorded if recorded is not None and re.fullmatch(rf"{arch}[af]", recorded) else arch
 
 
-def _key(reproducer: Reproducer, staged: StagedUnit, arch: str, tool: Tool) -> str:
+def _key(staged: StagedUnit, arch: str, tool: Tool, names: tuple[object, ...]) -> str:
     """All that decides what is built: files, recipe, names, compiler, and original headers that are here."""
     folders = staged.include_folders(Path("/"))
     stat = tool.path.stat()
     environment = [os.environ.get(name) for name in _READ_BY_COMPILERS]
     parts = (
         _CACHE_VERSION, staged.digest(), arch, tool.name, str(tool.path), tool.version, stat.st_mtime_ns,
-        stat.st_size, symbols.captured_names(reproducer.manifest), reproducer.manifest.kernel.qualified_name,
-        folders, environment,
+        stat.st_size, *names, folders, environment,
     )  # fmt: skip
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from kerncap.format.code_object import CodeObject, is_code_object
 from kerncap.format.elf import FUNCTION, Elf, ElfProblem
-from kerncap.format.kernel_names import nested_parts, without_file_hash
+from kerncap.format.kernel_names import nested_parts, parse, without_file_hash
 from kerncap.format.schema import Manifest
 
 _SHOWN = 8
@@ -74,6 +74,17 @@ def rename_in_ptx(text: str, names: Mapping[str, str]) -> str:
     return _IDENTIFIER.sub(lambda found: names.get(found.group(), found.group()), text)
 
 
+def named(name: str, kernels: Iterable[str]) -> tuple[str, ...]:
+    """The mangled names that ``scale``, or ``ns::scale``, may mean; a mangled name means itself."""
+    kernels = tuple(kernels)
+    if name in kernels:
+        return (name,)
+    parts = tuple(name.split("::"))
+    return tuple(
+        each for each in kernels if (*(found := parse(each)).scopes, found.base)[-len(parts) :] == parts
+    )
+
+
 def readable(name: str) -> str:
     """A mangled name as its plain components, for messages."""
     parts = nested_parts(name) if name.startswith("_Z") else ()
@@ -85,5 +96,6 @@ def listing(names: Iterable[str]) -> str:
     return (", ".join(shown[:_SHOWN]) + (" …" if len(shown) > _SHOWN else "")) or "no kernel at all"
 
 
-__all__ = ["ElfProblem", "captured_names", "kernels_of", "kernels_of_cubin", "kernels_of_ptx", "listing",
-           "readable", "rename_in_ptx", "renames", "variables_of_cubin", "variables_of_ptx"]  # fmt: skip
+__all__ = ["ElfProblem", "captured_names", "kernels_of", "kernels_of_cubin", "kernels_of_ptx",
+           "listing", "named", "readable", "rename_in_ptx", "renames", "variables_of_cubin",
+           "variables_of_ptx"]  # fmt: skip

@@ -11,7 +11,15 @@ from kerncap.regular_file import read_regular
 from kerncap.replay.choose_engine import python_to_compile
 from kerncap.replay.outcome import CandidateError, ConfinedError
 from kerncap.replay.worker import protocol, typed_json
-from kerncap.replay.worker.protocol import MADE_FILE, VARIATION_FILE, Cubin, Failure, Image, Place, Variation
+from kerncap.replay.worker.protocol import (
+    MADE_FILE,
+    VARIATION_FILE,
+    Cubin,
+    Failure,
+    Place,
+    TritonImage,
+    Variation,
+)
 from kerncap.replay.worker.typed_json import MAX_LINE_BYTES, Unreadable
 from kerncap.replay.worker_environment import compilers_environment
 from kerncap.replay.worker_process import Program
@@ -25,7 +33,7 @@ class Made:
     """An image, and what its compiler says of it."""
 
     path: Path
-    said: Image
+    said: TritonImage
 
 
 def compile_triton(
@@ -62,7 +70,7 @@ def _made(source: Path, out: Path, status: int) -> Made:
     """What is in the folder, where a stranger's code could write: anything, or nothing."""
     made, problem = None, ""
     try:
-        made = protocol.read_result(Image, read_regular(out / MADE_FILE, MAX_LINE_BYTES))
+        made = protocol.read_result(TritonImage, read_regular(out / MADE_FILE, MAX_LINE_BYTES))
     except (Unreadable, KerncapError) as error:
         problem = str(error)
     if isinstance(made, Failure):

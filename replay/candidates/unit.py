@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
+
+import msgspec
 
 from kerncap import scratch
 from kerncap.errors import ReplayError
@@ -20,6 +23,7 @@ from kerncap.replay.candidates.errors import BuildError
 SOURCE = "source/"
 GIVEN_HEADERS = f"{SOURCE}headers/"  # what NVRTC or HIPRTC was given from memory
 MAX_CANDIDATE_BYTES = 64 << 20
+BuildTool = Literal["nvcc", "nvrtc", "hipcc", "hiprtc"]
 _HEADER_SUFFIXES = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inl", ".inc")
 
 
@@ -112,6 +116,23 @@ def stage(reproducer: Reproducer, candidate: Path) -> StagedUnit:
         files[path] = _read(beside) if is_edit else reproducer.file(file)
     changed = [path for path in files if hashlib.sha256(files[path]).hexdigest() != stored[path].sha256]
     return StagedUnit(build, files, changed, candidate.resolve().parent)
+
+
+def stage_new(like: Reproducer | None, tool: BuildTool, path: Path, text: bytes) -> StagedUnit:
+    """A unit that no application had: ``text``, of the file ``path``, for ``tool``.
+
+    If there is a launch that it is compiled ``like``, it has its compiler, options, include folders and
+    headers. Raises BuildError for a recipe that holds what none may hold.
+    """
+    name = path.name if is_plain_path(path.name) else f"candidate{path.suffix}"
+    build, files = SourceBuild(tool=tool, unit=f"{SOURCE}{name}"), {}
+    if like is not None:
+        source, recipe = _recipe(like)
+        files = {file.path: like.file(file) for file in (source.file, *source.originals)}
+        unit = f"{os.path.dirname(recipe.unit)}/{name}"
+        build = msgspec.structs.replace(recipe, unit=unit, name_expressions=())
+    build = msgspec.structs.replace(build, name=name)
+    return StagedUnit(build, {**files, build.unit: text}, candidate_folder=path.resolve().parent)
 
 
 def _recipe(reproducer: Reproducer) -> tuple[Source, SourceBuild]:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 from kerncap.errors import UsageError
-from kerncap.format import LaunchRange
+from kerncap.format import LaunchRange, Reproducer
 from kerncap.format.checks_file import Checks
 from kerncap.format.memory_index import State
 from kerncap.replay.byte_effects import Measured
+from kerncap.replay.candidates import symbols
 from kerncap.replay.choose_engine import Choice
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.outcome import Outcome
+from kerncap.replay.outcome import CandidateError, Outcome
 from kerncap.replay.ranges.candidate import LAUNCHES, RangeCandidate, manifest_of
 from kerncap.replay.ranges.chain import name_of
 from kerncap.replay.ranges.joined_memory import SharedMemory, placed
@@ -30,10 +31,13 @@ from kerncap.replay.ranges.whole import LaunchInWhole, WholeRange, copy_data
 from kerncap.replay.side_inputs import SideInputs, of_reproducer
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
+from kerncap.replay.worker.protocol import KernelOfSource
 from kerncap.replay.worker_process import Shared
 from kerncap.scratch import Scratch
 
 Masks = dict[int, Bits]  # by region of the range
+# (name, type) of each parameter of a kernel of the candidate's source; see `KernelOfSource`.
+Declared = Callable[[str], list[tuple[str, str]] | None]
 
 
 class _OfCandidate(LaunchInWhole):
@@ -67,10 +71,8 @@ class RangeAsOne(WholeRange):
         self._follow(candidate.first, candidate.last)
         captured = [launch.manifest for launch in self.in_range]
         added = [
-            _OfCandidate(
-                opened.launches[0], manifest_of(one, number, captured, candidate.path), shared.places[0]
-            )
-            for number, one in enumerate(candidate.launches)
+            _OfCandidate(opened.launches[0], manifest_of(one, captured, candidate.path), shared.places[0])
+            for one in candidate.launches
         ]
         self.own = len(self.in_range)
         self.in_range = (*self.in_range, *added)
@@ -202,15 +204,17 @@ class RangeEngine(Engine):
     one_launch = False
 
     def __init__(
-        self, whole: RangeAsOne, candidate: RangeCandidate, dead: Masks, choice: Choice, timeout_s: float,
-        hostile: bool, shared: Shared,
+        self, whole: RangeAsOne, candidate: RangeCandidate, declared: Declared, dead: Masks, choice: Choice,
+        timeout_s: float, hostile: bool, shared: Shared,
     ) -> None:  # fmt: skip
         self.dead = dead
         self._parts = {
             ORIGINAL: [name_of(launch.number) for launch in whole.replaced],
-            CANDIDATE: [f"candidate's {LAUNCHES}[{n}]" for n in range(len(candidate.launches))],
+            CANDIDATE: [f"candidate's {one.place}" for one in candidate.launches],
         }
         self._whole = whole
+        self._asked = candidate
+        self._declared = declared
         super().__init__(whole, timeout_s=timeout_s, choice=choice, hostile=hostile, shared=shared)
         try:
             for launch in whole.replaced:
@@ -221,8 +225,30 @@ class RangeEngine(Engine):
             raise
 
     def load_candidate(self, path: Path) -> None:
-        for number, name in enumerate(self._parts[CANDIDATE]):
-            self.load_launch(name, self._whole.own + number, path)
+        text, own = self._asked.text, self._whole.own
+        if text is None:
+            for number, name in enumerate(self._parts[CANDIDATE]):
+                self.load_launch(name, own + number, path)
+            return
+        image = self.build_new(path, text, self._like)
+        kernels = symbols.kernels_of(image.read_bytes())
+        for number, (name, one) in enumerate(zip(self._parts[CANDIDATE], self._asked.launches, strict=True)):
+            found = symbols.named(one.kernel, kernels)
+            if len(found) != 1:
+                several = f"there are several: {', '.join(found[:4])}" if found else ""
+                said = several or f"the source has {symbols.listing(kernels)}"
+                raise CandidateError(f"{name}: no one kernel is {one.kernel}; {said}")
+            self.load_kernel(name, own + number, image, KernelOfSource(found[0], self._declared(one.kernel)))
+
+    @property
+    def _like(self) -> Reproducer | None:
+        """The first of the replaced launches that says how a source for this device is compiled."""
+        accepted = ("hipcc", "hiprtc") if self.manifest.device.kind == "hip" else ("nvcc", "nvrtc")
+        for launch in self._whole.replaced:
+            source = launch.manifest.source
+            if source is not None and source.build is not None and source.build.tool in accepted:
+                return launch
+        return None
 
     def load_configured(self, name: str, config: object, path: Path | None = None) -> None:  # type: ignore[override]
         raise UsageError(

@@ -1,6 +1,7 @@
-"""A candidate for several launches: a module with Triton kernels, and data that say how they are launched.
+"""A candidate for several launches: a file with kernels, and data that say how they are launched.
 
-The module is a stranger's and is not executed here: two of its names are read, each assigned a literal.
+Of a module with Triton kernels two names are read, each assigned a literal; it is a stranger's and is not
+executed here. A source of CUDA C++ or HIP says the same in comments (`launch_lines`).
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from kerncap.format import schema
 from kerncap.format.schema import Manifest
 from kerncap.printable import visible
 from kerncap.regular_file import read_regular
+from kerncap.replay.ranges import launch_lines
 from kerncap.replay.worker.protocol import Scalar, Three, three
 
+SOURCES = (".cu", ".hip", ".cpp", ".cc", ".cxx")
 LAUNCHES, REPLACES = "LAUNCHES", "REPLACES"
-_MOST_BYTES = 4 << 20  # of a module
+_MOST_BYTES = 4 << 20  # of a file
 _MOST_LAUNCHES = 1024
 _MOST_PROGRAMS = 2**31 - 1
+_MOST_THREADS = 1024
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _KEYS = ("kernel", "grid", "arguments", "options")
 _OF_LAUNCH = re.compile(r"(\d{1,4})\.(\w{1,256})")
@@ -33,30 +37,42 @@ _OF_LAUNCH = re.compile(r"(\d{1,4})\.(\w{1,256})")
 
 @dataclass(frozen=True)
 class CandidateLaunch:
-    """One launch: a kernel of the module.
+    """One launch: a kernel of the file; ``place`` is where in it that is said.
 
     A text such as ``2.out`` among ``arguments`` is what launch 2 of the range was passed as ``out``; all else
-    is a value.
+    is a value. Of a source they are named by their number, from 1; ``block`` is None of a module.
     """
 
+    place: str
     kernel: str
     grid: Three
     arguments: dict[str, Scalar]
     options: dict[str, int]
+    block: Three | None = None
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class RangeCandidate:
-    """What the module in ``path`` launches in place of the launches ``first`` to ``last`` of a range."""
+    """What the file ``path`` launches in place of the launches ``first`` to ``last`` of a range.
+
+    ``text`` is a source's, from which its launches were read; None of a module.
+    """
 
     path: Path
     first: int
     last: int
     launches: tuple[CandidateLaunch, ...]
+    text: bytes | None = None
 
 
 def read(path: Path, launches: int) -> RangeCandidate:
     """The candidate in ``path`` for a range of ``launches``. Raises UsageError if it is not one."""
+    if path.suffix in SOURCES:
+        return _of_source(path, launches)
+    if path.suffix != ".py":
+        known = ", ".join(sorted((".py", *SOURCES)))
+        raise UsageError(f"{path}: a candidate for several launches is one of {known}")
     found = _literals(path)
     if LAUNCHES not in found:
         raise UsageError(
@@ -67,31 +83,64 @@ def read(path: Path, launches: int) -> RangeCandidate:
     listed = found[LAUNCHES]
     if not isinstance(listed, list | tuple) or not 0 < len(listed) <= _MOST_LAUNCHES:
         raise UsageError(f"{path}: {LAUNCHES}: expected a list of 1 to {_MOST_LAUNCHES:,} launches")
-    made = tuple(_launch(f"{path}: {LAUNCHES}[{number}]", one) for number, one in enumerate(listed))
+    made = tuple(_launch(path, number, one) for number, one in enumerate(listed))
     return RangeCandidate(path, first, last, made)
 
 
-def manifest_of(launch: CandidateLaunch, number: int, captured: Sequence[Manifest], path: Path) -> Manifest:
-    """Launch ``number`` of the candidate as a worker is given it; ``captured`` are those of the range.
+def _of_source(path: Path, launches: int) -> RangeCandidate:
+    text = read_regular(path, _MOST_BYTES)
+    try:
+        lines, replaced = launch_lines.read(text.decode(errors="replace"))
+        first, last = _replaced(path, replaced, launches)
+    except launch_lines.LineError as error:
+        raise UsageError(f"{path}, line {error.line}: {visible(str(error))}") from error
+    if not lines:
+        raise UsageError(
+            f"{path}: no comment `// kerncap: launch KERNEL<<<GRID, BLOCK>>>(ARGUMENTS)`, which says what is "
+            "launched in place of the range's launches; a candidate for one of them is judged with --launch K"
+        )
+    if len(lines) > _MOST_LAUNCHES:
+        raise UsageError(f"{path}: expected 1 to {_MOST_LAUNCHES:,} launches")
+    made = tuple(_of_line(path, one) for one in lines)
+    return RangeCandidate(path, first, last, made, text)
+
+
+def _of_line(path: Path, said: launch_lines.LaunchLine) -> CandidateLaunch:
+    place = f"line {said.line}"
+    grid, block = (three((*sides, 1, 1)[:3]) for sides in (said.grid, said.block))
+    if math.prod(grid) > _MOST_PROGRAMS:
+        raise UsageError(f"{path}, {place}: grid: expected 1 to {_MOST_PROGRAMS:,} blocks")
+    if math.prod(block) > _MOST_THREADS:
+        raise UsageError(f"{path}, {place}: block: expected 1 to {_MOST_THREADS:,} threads")
+    arguments = {str(number): value for number, value in enumerate(said.passed, 1)}
+    return CandidateLaunch(place, said.kernel, grid, arguments, {}, block, said.shared_bytes)
+
+
+def manifest_of(launch: CandidateLaunch, captured: Sequence[Manifest], path: Path) -> Manifest:
+    """A launch of the candidate as a worker is given it; ``captured`` are those of the range.
 
     Raises UsageError for an argument that the range does not have.
     """
     arguments = tuple(
-        _argument(f"{path}: {LAUNCHES}[{number}]: argument {name}", name, value, captured)
+        _argument(f"{path}: {launch.place}: argument {name}", name, value, captured)
         for name, value in launch.arguments.items()
     )
-    options = {name: schema.scalar_value(value) for name, value in launch.options.items()}
-    file = schema.StoredFile(path="source/candidate.py", size=0, sha256="0" * 64)  # nothing is stored
     like = captured[0]
-    mode: Literal["interpreter", "jit"] = "interpreter" if like.launch.mode == "interpreter" else "jit"
+    language: Literal["triton", "cuda", "hip"] = "triton"
+    if launch.block is not None:
+        language, source = "hip" if like.device.kind == "hip" else "cuda", None
+        made = schema.Launch(
+            grid=launch.grid, ordinal=0, mode="native", block=launch.block, shared_bytes=launch.shared_bytes
+        )
+    else:
+        mode: Literal["interpreter", "jit"] = "interpreter" if like.launch.mode == "interpreter" else "jit"
+        options = {name: schema.scalar_value(value) for name, value in launch.options.items()}
+        made = schema.Launch(grid=launch.grid, ordinal=0, mode=mode, options=options)
+        file = schema.StoredFile(path="source/candidate.py", size=0, sha256="0" * 64)  # nothing is stored
+        source = schema.Source(file=file, entry=launch.kernel)
+    kernel = schema.Kernel(name=launch.kernel, qualified_name=launch.kernel, language=language)
     return msgspec.structs.replace(
-        like,
-        kernel=schema.Kernel(name=launch.kernel, qualified_name=launch.kernel, language="triton"),
-        arguments=arguments,
-        launch=schema.Launch(grid=launch.grid, ordinal=0, mode=mode, options=options),
-        source=schema.Source(file=file, entry=launch.kernel),
-        code=(),
-        compiled=None,
+        like, kernel=kernel, arguments=arguments, launch=made, source=source, code=(), compiled=None
     )
 
 
@@ -137,7 +186,9 @@ def _replaced(path: Path, value: Any, launches: int) -> tuple[int, int]:
     return first, stop - 1
 
 
-def _launch(where: str, said: Any) -> CandidateLaunch:
+def _launch(path: Path, number: int, said: Any) -> CandidateLaunch:
+    place = f"{LAUNCHES}[{number}]"
+    where = f"{path}: {place}"
     if not isinstance(said, dict) or not {"kernel", "grid", "arguments"} <= said.keys() <= {*_KEYS}:
         raise UsageError(f"{where}: expected a dict of kernel, grid, arguments, and options if there are any")
     kernel = said["kernel"]
@@ -159,7 +210,7 @@ def _launch(where: str, said: Any) -> CandidateLaunch:
         name in _OPTIONS and _is_int(value) and 0 < value <= 1024 for name, value in options.items()
     ):
         raise UsageError(f"{where}: options: expected integers for {', '.join(_OPTIONS)}")
-    return CandidateLaunch(kernel, three((*grid, 1, 1)[:3]), arguments, options)
+    return CandidateLaunch(place, kernel, three((*grid, 1, 1)[:3]), arguments, options)
 
 
 def _is_int(value: Any) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 from . import typed_json
 from .typed_json import Unreadable
 
-VERSION = 9  # of all that is in this file; a worker refuses the job of another one
+VERSION = 10  # of all that is in this file; a worker refuses the job of another one
 
 Scalar = int | float | bool | str | None
 Limits = tuple[int, float, float]  # view, rtol, atol
@@ -114,7 +114,24 @@ class CodeObject:
     block: Three
 
 
-Image = Cubin | CodeObject
+TritonImage = Cubin | CodeObject
+
+
+@dataclass(frozen=True)
+class KernelOfSource:
+    """A kernel of a source that the launch was not captured with: its name in the image, mangled, and its
+    parameters.
+
+    ``parameters``: (name, type) of each as the source has them: the dtype of a number, ``*`` for a pointer,
+    "" if it is not known; None if nothing is.
+    """
+
+    name: str
+    parameters: list[tuple[str, str]] | None
+
+
+Image = TritonImage | KernelOfSource
+
 
 # Hidden arguments that lead to the application's HIP runtime: a launch that uses one may not be replayed.
 RUNTIMES_OWN = {
@@ -428,7 +445,8 @@ class Backend(Protocol):
         self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None,
         hip: HipImage | None,
     ) -> Loaded:  # fmt: skip
-        """Make a launcher of a file, the job's own or a candidate's; ``image``: what its compiler said of it.
+        """Make a launcher of a file, the job's own or a candidate's; ``image``: what its compiler said of it,
+        or which kernel of it is launched.
 
         ``stages`` is a folder for what the compiler makes on its way; ``hip``: of a HIP launch.
         """

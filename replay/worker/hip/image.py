@@ -39,8 +39,18 @@ class Image:
         self.private_bytes = self._fact(symbol, hsa.SYMBOL_PRIVATE_SIZE)
         self.has_dynamic_stack = bool(self._fact(symbol, hsa.SYMBOL_DYNAMIC_CALLSTACK, 1))
 
+        loaded.uses += 1
+
+    def sibling(self, symbol: str, facts: HipImage | None) -> Image:
+        """Another kernel of the same code object. Raises Refused if it has none of that name."""
+        if symbol not in self._loaded.kernels:
+            raise Refused(f"the code object has no kernel {symbol}")
+        return Image(self._device, self._loaded, symbol, False, facts)
+
     def unload(self) -> None:
-        self._loaded.unload()
+        self._loaded.uses -= 1
+        if not self._loaded.uses:
+            self._loaded.unload()
 
     def layout(self) -> Layout | None:
         """Offset and size of each explicit argument; None if the code object does not say."""
@@ -76,6 +86,7 @@ class _Loaded:
     def __init__(self, device: Device, path: Path) -> None:
         """Raises Refused with what ROCr says."""
         self._runtime = device.runtime
+        self.uses = 0  # by images
         self._executable = self._reader = 0
         self._data = path.read_bytes()  # ROCr reads it as long as the reader lives
         if not self._data.startswith(b"\x7fELF"):

@@ -30,6 +30,7 @@ from ..protocol import (
     HipImage,
     Image,
     InferredType,
+    KernelOfSource,
     Loaded,
     Nonfinite,
     Opened,
@@ -50,8 +51,10 @@ from .cuda_launcher import with_scalars
 from .dtypes import BITS, Number, as_parts, number
 from .infer_type import infer, set_bits
 from .moved_pointers import Move, Moves, find
+from .passed_values import packed
 from .peer_stores import PeerStores
 from .states import States
+from .triton_kernels import Addresses
 from .value_ops import Judging
 from .variables import Site, Variables
 from .vendor import Layout, Vendor
@@ -83,6 +86,7 @@ class NativeBackend(StateOperations[States], Judging):
         self.textures = Textures(driver, memory.regions, job["launch"]["textures"])
         self._launchers: dict[str, Any] = {}
         self._buffers: dict[str, list[int]] = {}  # of launchers: on the device
+        self._sources: dict[str, str] = {}  # launchers of kernels of a source -> its image
         self._is_triton = is_triton(job)
         self._expected: dict[int, Any] = {}  # view -> bits that the reference gives
         self._peers: PeerStores | None = None
@@ -111,7 +115,8 @@ class NativeBackend(StateOperations[States], Judging):
         hip: HipImage | None,
     ) -> Loaded:  # fmt: skip
         if self._is_triton or isinstance(image, Cubin):
-            return self._load_triton(which, Path(path), variation, image)
+            cubin = image if isinstance(image, Cubin) else None
+            return self._load_triton(which, Path(path), variation, cubin)
         if variation.config is not None:
             raise Refused("a native launch has no configuration but its own")
         job = of_launch(self.job, variation.launch)
@@ -127,6 +132,9 @@ class NativeBackend(StateOperations[States], Judging):
             paths = [self.folder / file for file in job["images"]]
             loaded = self.vendor.captured(self.device, paths, symbol, hip)
             self._layout = loaded.layout()
+        elif isinstance(image, KernelOfSource):
+            loaded = self._image_of_source(path, image.name, hip)
+            launched = self._passing(launched, job, image, loaded)
         else:
             layout = _layout_of(launched)
             loaded = self.vendor.candidate(
@@ -139,7 +147,9 @@ class NativeBackend(StateOperations[States], Judging):
         if variables.moves:
             variables.set_sites(self._variable_sites((0, 0) if hip is None else hip.inside))
         parameters = with_scalars(launched, job["arguments"], variation.scalars)
-        pointers = self.moves.changed + self.moves.apply_to(parameters)
+        pointers = self.moves.changed
+        if not isinstance(image, KernelOfSource):  # which has the addresses that memory has here
+            pointers += self.moves.apply_to(parameters)
         to_variables = Moves(variables.moves).apply_to(parameters) + variables.sites
         self.unload(which)
         try:
@@ -148,6 +158,8 @@ class NativeBackend(StateOperations[States], Judging):
             loaded.unload()
             raise
         self._launchers[which] = launcher
+        if isinstance(image, KernelOfSource):
+            self._sources[which] = path
         files = job["images"] if path in own else []
         compiled = launcher.facts()
         compiled.compile_ms = (time.perf_counter() - started) * 1e3
@@ -159,10 +171,26 @@ class NativeBackend(StateOperations[States], Judging):
             [f"the candidate has {what}" for what in variables.missing] + variables.notes + launcher.notes,
         )
 
-    def _load_triton(self, which: str, path: Path, variation: Variation, image: Image | None) -> Loaded:
+    def _image_of_source(self, path: str, symbol: str, hip: HipImage | None) -> Any:
+        """The launches of a source have one module, as in a program: its variables are the same for all."""
+        for which, of in self._sources.items():
+            if of == path:
+                return self._launchers[which].image.sibling(symbol, hip)
+        return self.vendor.candidate(self.device, Path(path), symbol, None, hip)
+
+    def _passing(self, launched: JobLaunch, job: Job, kernel: KernelOfSource, loaded: Any) -> JobLaunch:
+        try:
+            layout = loaded.layout()
+            data = packed(kernel, job["arguments"], layout, Addresses(job, self.memory))
+        except BaseException:
+            loaded.unload()
+            raise
+        return {**launched, "parameters": {"bytes": data.hex(), "layout": layout}}
+
+    def _load_triton(self, which: str, path: Path, variation: Variation, image: Cubin | None) -> Loaded:
         started = time.perf_counter()
         job = varied(self.job, variation)
-        if isinstance(image, Cubin):
+        if image is not None:
             job, said = with_signature(job, image.signature), image.metadata
         else:
             said = metadata(job, path.name)
@@ -191,6 +219,7 @@ class NativeBackend(StateOperations[States], Judging):
 
     def unload(self, which: str) -> None:
         old = self._launchers.pop(which, None)
+        self._sources.pop(which, None)
         if old is not None:
             self.device.finish()
             old.image.unload()

@@ -154,6 +154,13 @@ def test_what_a_launch_passes_has_to_be_there(kerncap: CommandLine, mlp: Path) -
     assert missing["result"] == "fail" and "it takes x, which the launch does not pass" in missing["summary"]
 
 
+def test_a_source_needs_a_gpu(kerncap: CommandLine, mlp: Path) -> None:
+    (kerncap.folder / "c.cu").write_text("// kerncap: launch k<<<1, 32>>>(0.x)\n")
+    done = kerncap("verify", mlp, "--candidate", "c.cu")
+    assert done.status == 4 and "a source for several launches is not available: " in done.stderr, done
+    assert "the interpreter engine in host memory" in done.stderr, done.stderr
+
+
 @pytest.mark.long
 def test_memory_that_something_else_changes_in_between(kerncap: CommandLine) -> None:
     target = kerncap.target("""
