@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from kerncap import scratch
 from kerncap.api.export.project_kinds import make_project
-from kerncap.api.export.range_script import RUN, write_range
+from kerncap.api.export.range_script import RUN, TEST, write_range
 from kerncap.api.export.script import make_script
 from kerncap.api.output_place import beside
 from kerncap.api.pack.shareable import Shareable, shareable
@@ -89,18 +89,23 @@ def export(
 def _range(
     path: Path, kind: Kind, target: Path, keep_private: Collection[str], max_size: int | None
 ) -> Exported:
-    if kind != "script" or target.suffix == ".py":
-        raise UsageError(f"{path}: a range is exported as a folder of scripts; --as script -o DIR")
+    if kind not in ("script", "pytest") or target.suffix == ".py":
+        raise UsageError(
+            f"{path}: a range is exported as a folder of scripts; --as script -o DIR, or --as pytest -o DIR"
+        )
     parent = target.resolve().parent
     with (
         shareable(path, keep_private, parent, LaunchRange.open) as shared,
         writing(target),
         scratch.folder("export", parent, hidden=True, mode=0o755) as made,
     ):
-        notes = write_range(shared.reproducer, made.path, max_size)
+        notes = write_range(shared.reproducer, made.path, max_size, with_test=kind == "pytest")
         made.name(target, replace=False)
-    run = f"python {target}/{RUN}"
-    return Exported(kind, target, _files(target), (run, f"TRITON_INTERPRET=1 {run}"), notes, shared.findings)
+    if kind == "pytest":
+        run: tuple[str, ...] = (f"python -m pytest {target}/{TEST}",)
+    else:
+        run = f"python {target}/{RUN}", f"TRITON_INTERPRET=1 python {target}/{RUN}"
+    return Exported(kind, target, _files(target), run, notes, shared.findings)
 
 
 def _files(target: Path) -> tuple[tuple[str, int], ...]:

@@ -1,4 +1,4 @@
-"""A range as a folder of programs, one for each launch, and one that runs them in order."""
+"""A range as a folder of programs, one for each launch, and one that runs them in order; and a test of it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kerncap.format import LaunchRange
 from kerncap.format.expanded import require_expandable
 from kerncap.log import one_line
 
-RUN = "run.py"
+RUN, TEST = "run.py", "test_launches.py"
 
 
-def write_range(opened: LaunchRange, folder: Path, max_size: int | None) -> tuple[str, ...]:
+def write_range(opened: LaunchRange, folder: Path, max_size: int | None, with_test: bool) -> tuple[str, ...]:
     """Write the project into ``folder``, which is empty; notes on it. Raises UsageError for what no script
     can do, naming the kernel."""
     rows, notes = [], []
@@ -37,7 +37,9 @@ def write_range(opened: LaunchRange, folder: Path, max_size: int | None) -> tupl
     names = one_line(", ".join(dict.fromkeys(one.manifest.kernel.name for one in opened.launches)), 100)
     title = f"{len(opened.launches)} launches in order: {names}".replace("\\", "/").replace('"""', "'''")
     values = {"TITLE": title, "FACTS": facts(first), "FILE": RUN, "LAUNCHES": "\n".join(rows)}
-    text = filled("range.py.in", values)
-    ast.parse(text)
-    (folder / RUN).write_text(text, encoding="utf-8")
+    templates = {RUN: "range.py.in", **({TEST: "test_range.py.in"} if with_test else {})}
+    for file, template in templates.items():
+        text = filled(template, values)
+        ast.parse(text)
+        (folder / file).write_text(text, encoding="utf-8")
     return tuple(notes)

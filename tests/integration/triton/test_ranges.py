@@ -95,13 +95,32 @@ def test_exported_it_runs_without_kerncap(kerncap: CommandLine, mlp: Path) -> No
     first.write_text(text.replace("tl.rsqrt(", "2 * tl.rsqrt(").replace("tl.sqrt(", "0.5 * tl.sqrt("))
     done = run_alone(kerncap.folder)
     assert done.returncode == 5 and "Result: UNDECIDED (launch 1 differs after" in done.stdout, done.stdout
-    refused = kerncap("export", "--as", "pytest", mlp, "-o", "tests")
+    refused = kerncap("export", "--as", "cmake", mlp, "-o", "project")
     assert refused.status == 2 and "--as script -o DIR" in refused.stderr, refused.stderr
 
 
-def run_alone(folder: Path) -> subprocess.CompletedProcess[str]:
+@pytest.mark.long
+def test_exported_as_a_test_it_takes_other_kernels(kerncap: CommandLine, mlp: Path) -> None:
+    document = kerncap("export", "--json", "--as", "pytest", mlp, "-o", "alone").document
+    assert document["run"] == ["python -m pytest alone/test_launches.py"]
+    test = kerncap.folder / "alone" / "test_launches.py"
+    pytest_command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "alone/test_launches.py")
+    done = run_alone(kerncap.folder, *pytest_command)
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
+    kernel = (kerncap.folder / "alone" / "launch_1" / "matmul.py").read_text()
+    (kerncap.folder / "mine.py").write_text(kernel)
+    test.write_text(test.read_text().replace("KERNELS = {}", "KERNELS = {1: 'mine.py:matmul'}"))
+    assert run_alone(kerncap.folder, *pytest_command).returncode == 0
+    (kerncap.folder / "mine.py").write_text(kernel.replace("tl.dot(", "2 * tl.dot("))
+    done = run_alone(kerncap.folder, *pytest_command)
+    assert done.returncode == 1 and "Result: FAIL (launch 1 is the first" in done.stdout, done.stdout
+    done = run_alone(kerncap.folder, "alone/run.py", "--kernel", "3=mine.py:matmul")
+    assert done.returncode == 2 and "--kernel 3: launches are 0 to 2" in done.stderr, done.stderr
+
+
+def run_alone(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    command = [sys.executable, "alone/run.py"]
+    command = [sys.executable, *(arguments or ("alone/run.py",))]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
