@@ -203,7 +203,7 @@ def _judged(case: Case, measured: MeasuredAsOne) -> VerifyResult:
 
     Where that is a no, what they read again of it may be no result: then they decide it, or it is open.
     """
-    wanted = [name for name in case.options.stages if name != "smoke"]
+    wanted = [name for name in case.options.stages if name != "smoke"] + ["proof"] * case.options.prove
     result = judged(case, wanted)
     if result.answer is not Answer.NO or result.stages[0].result != "pass":
         return result
@@ -219,7 +219,7 @@ def _judged(case: Case, measured: MeasuredAsOne) -> VerifyResult:
         case.engine.dead = measured.dead
         if only is not None and only.answer is Answer.NO:
             result = only
-        elif names and (only is None or only.passed):
+        elif names:
             return _open(result, names)
     own = judge(case.engine, measured, ORIGINAL)
     if not own.passed:

@@ -180,7 +180,7 @@ def _range(
     with_candidate = asked.candidate is not None
     for given, option in (
         (asked.reference, "--reference"), (stages and not with_candidate, "--stages"),
-        (asked.hostile and not with_candidate, "--hostile"), (asked.prove, "--prove"),
+        (asked.hostile and not with_candidate, "--hostile"), (asked.prove and not with_candidate, "--prove"),
         (asked.expect, "--expect"),
     ):  # fmt: skip
         if given:

@@ -122,6 +122,14 @@ class RangeAsOne(WholeRange):
     def chunks_changed(self, region: int) -> list[int]:
         return sorted(self._changed.get(region, ()))
 
+    def read_before(self, region: int, offset: int, target: memoryview) -> None:
+        """Fill ``target`` with what was in a region before the first of the launches that are replaced."""
+        with self._file(region).open("rb", buffering=0) as file:
+            file.seek(offset)
+            at = 0
+            while at < len(target) and (count := file.readinto(target[at:])):
+                at += count
+
     # What is found of it is found of these launches and this candidate, and belongs to no file.
 
     def checks(self) -> Checks | None:

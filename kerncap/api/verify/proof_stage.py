@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
+from kerncap.api.compiled_ttir import Instead
 from kerncap.api.prove.proof_launches import captured, cuda_launch, ttir_of_source, with_ttir
 from kerncap.api.prove.proof_words import said
 from kerncap.api.verify import numerics_stage
@@ -12,6 +14,7 @@ from kerncap.errors import KerncapError
 from kerncap.log import one_line
 from kerncap.replay.candidates.build import MODULES, SUFFIXES
 from kerncap.replay.engine import CANDIDATE
+from kerncap.replay.ranges.as_one import MeasuredAsOne, RangeAsOne
 
 
 def stage(case: Case) -> StageResult:
@@ -19,6 +22,8 @@ def stage(case: Case) -> StageResult:
     found = StageResult("proof")
     if case.which != CANDIDATE or candidate is None:
         return found.undecided("there is no candidate to compare with the captured kernel")
+    if isinstance(case.reproducer, RangeAsOne):
+        return _of_several(case, case.reproducer, candidate)
     language = case.reproducer.manifest.kernel.language
     wanted = {"triton": MODULES, "cuda": SUFFIXES}.get(language, frozenset())
     if candidate.suffix not in wanted:
@@ -43,6 +48,25 @@ def stage(case: Case) -> StageResult:
     if found.result == "pass" and "numerics" not in case.options.stages:
         _add_rounding(case, found)
     return found
+
+
+def _of_several(case: Case, whole: RangeAsOne, candidate: Path) -> StageResult:
+    """For launches of a range, and the module that replaces them."""
+    found = StageResult("proof")
+    if candidate.suffix not in MODULES:
+        return found.undecided("of several launches it takes a module of Triton")
+    from kerncap.api.prove.range_launches import kernels
+    from kerncap.sanitizer.equality.proof import prove
+
+    assert isinstance(case.measured, MeasuredAsOne)
+    try:
+        module = Instead(candidate.read_text(encoding="utf-8"), candidate.name)
+        first, second, assumed = kernels(whole, case.measured, module, case.engine.choice.python)
+        words = said(prove(first, second), "the captured launches", candidate.name)
+    except (KerncapError, OSError, UnicodeDecodeError) as error:
+        return found.undecided(one_line(str(error).splitlines()[0]))
+    words.not_shown[:0] = assumed
+    return StageResult("proof", **dataclasses.asdict(words))
 
 
 def _add_rounding(case: Case, found: StageResult) -> None:

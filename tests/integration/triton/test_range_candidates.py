@@ -124,6 +124,30 @@ def test_a_result_can_not_be_declared_away(kerncap: CommandLine, mlp: Path) -> N
         assert done.status == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 
+def test_a_proof_is_about_the_results(kerncap: CommandLine, mlp: Path) -> None:
+    """Not about 1.c, which the captured launches read again, unless it is said to be needed."""
+    for old, new, result in (
+        ("", "", "pass"),
+        ("gate * tl.sigmoid(gate)", "gate * tl.sigmoid(gate) * (1 + 1e-30 * tl.exp(gate))", "fail"),
+    ):
+        found = verified(kerncap, mlp, TWO.replace(old, new), "--prove", "--stages", "smoke,oracle")
+        [proof] = [stage for stage in found["stages"] if stage["name"] == "proof"]
+        assert (proof["result"], found["result"]) == (result, result), found
+        assert "assumed: nothing after these launches needs 1.c" in proof["not_shown"], proof
+    assert proof["reasons"][0].startswith("not the same function: "), proof
+
+
+@pytest.mark.long
+def test_a_proof_that_fails_to_decide(kerncap: CommandLine, mlp: Path) -> None:
+    """A root for each of 16 rows is too much for it. What may be needed is told in any case."""
+    found = verified(kerncap, mlp, FUSED, *NEEDED_NO_MORE, "--prove")
+    assert found["result"] == "undecided" and "too many comparisons and roots" in found["summary"], found
+    found = verified(kerncap, mlp, FUSED, "--prove")
+    assert found["result"] == "undecided" and "0.y, 1.c is not known" in found["summary"], found
+    refused = kerncap("verify", mlp, "--prove")
+    assert refused.status == 2 and "--prove is for one launch of a range" in refused.stderr, refused.stderr
+
+
 @pytest.mark.long
 def test_hostile_ones(kerncap: CommandLine, mlp: Path) -> None:
     """Its Python can't decide what is launched."""

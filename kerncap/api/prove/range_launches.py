@@ -1,0 +1,96 @@
+"""The launches that a module replaces, and those of the module, as two kernels on the range's memory."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kerncap.api.compiled_ttir import Instead, compile_source
+from kerncap.errors import UsageError
+from kerncap.replay.ranges.as_one import MeasuredAsOne, RangeAsOne
+from kerncap.replay.ranges.whole import LaunchInWhole
+from kerncap.replay.worker.common import bitmap
+from kerncap.sanitizer.sources.reproducer import (
+    ManifestMemory,
+    ReproducerContents,
+    launch_from_reproducer,
+    target_of,
+)
+
+if TYPE_CHECKING:
+    from kerncap.sanitizer.equality.kernel_runs import Kernel
+    from kerncap.sanitizer.launch import Launch
+
+_WHY = "a proof reads TTIR"
+
+
+def kernels(
+    whole: RangeAsOne, measured: MeasuredAsOne, module: Instead, python: str | None
+) -> tuple[Kernel, Kernel, list[str]]:
+    """Both kernels, and what is assumed. Raises KerncapError.
+
+    A tensor that the replaced launches read again, or that was said to be an intermediate, is not compared.
+    """
+    from kerncap.sanitizer.equality.kernel_runs import kernel_of, storage_names
+    from kerncap.sanitizer.equality.launch_sequence import in_sequence
+
+    replaced = [_launch(whole, each, None, python) for each in whole.replaced]
+    made = [_launch(whole, each, module, python) for each in whole.in_range[whole.own :]]
+    names = storage_names(replaced[0])  # the same memory is a storage of all of them
+    inside = {number: names[number] for number in _intermediates(whole, measured)}
+    results = tuple(
+        f"{name} of {module.name}" if number in inside else name for number, name in enumerate(names)
+    )
+    first = kernel_of(*in_sequence(replaced, "the captured launches"))
+    second = kernel_of(*in_sequence(made, module.name))
+    return (
+        replace(first, names=names, results=names),
+        replace(second, names=names, results=results),
+        [f"assumed: nothing after these launches needs {name}" for name in inside.values()],
+    )
+
+
+def _launch(whole: RangeAsOne, of: LaunchInWhole, module: Instead | None, python: str | None) -> Launch:
+    manifest = of.manifest
+    if manifest.kernel.language != "triton":
+        raise UsageError(
+            f"{manifest.kernel.name}: a {manifest.kernel.language} kernel; a proof of several launches reads "
+            "those of Triton"
+        )
+    arguments = manifest.arguments
+    if module is not None:  # which of a candidate's arguments are constexprs, its own signature says
+        arguments = tuple(msgspec.structs.replace(one, role="runtime") for one in arguments)
+    on_whole = copy.copy(of)
+    on_whole.manifest = msgspec.structs.replace(
+        manifest, regions=whole.manifest.regions, views=whole.manifest.views, arguments=arguments
+    )
+    target, text = target_of(manifest.device), None
+    if module is not None or of.code("ttir") is None:
+        text = compile_source(on_whole, target, _WHY, python=python, instead=module)
+    made = launch_from_reproducer(on_whole, text, target)
+    assert isinstance(made.contents, ReproducerContents)
+    return replace(made, contents=made.contents.instead(whole.read_before))
+
+
+def _intermediates(whole: RangeAsOne, measured: MeasuredAsOne) -> Iterator[int]:
+    """The storages that may hold no result. Raises UsageError if that is true of only a part of one."""
+    memory, perhaps, results = ManifestMemory(whole.manifest), measured.perhaps_dead(), measured.results()
+    for number, pieces in enumerate(memory.pieces):
+        is_inside = is_result = False
+        for piece in pieces:
+            nothing = bitmap.empty(measured.sizes[piece.region])
+            here = bitmap.span(measured.sizes[piece.region], piece.offset, piece.offset + piece.size)
+            inside = perhaps.get(piece.region, nothing) | measured.dead.get(piece.region, nothing)
+            is_inside |= (here & inside).any()
+            is_result |= (here & results.get(piece.region, nothing) & ~inside).any()
+        if is_inside and is_result:
+            raise UsageError(
+                f"{memory.storages[number].name}: a part of it is an intermediate, and a proof compares all "
+                "of a tensor's memory or nothing"
+            )
+        if is_inside:
+            yield number
