@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kerncap.capture.core_dump.amd import exceptions
+from kerncap.capture.core_dump.amd import accesses, exceptions
+from kerncap.capture.core_dump.amd.accesses import Access
 from kerncap.capture.core_dump.amd.code_objects import CodeObjects, Place
 from kerncap.capture.core_dump.amd.dump import Dump, Launch
 from kerncap.capture.core_dump.amd.waves import LANES, Wave
@@ -18,6 +19,7 @@ from kerncap.log import one_line
 
 MAX_FAULTS = 64
 MAX_THREADS = 64  # of a fault that are listed
+MAX_BLAMED = 256  # waves of a fault whose accesses are looked at
 MAX_KERNELS = 1024
 MAX_ELSEWHERE = 64
 _NO_PROCESS = (
@@ -49,6 +51,17 @@ class _Fault:
     pc: int | None
     kernel: int | None
     waves: list[Wave] = field(default_factory=list)
+    is_placed: bool = False  # the access that made it is known
+
+
+@dataclass(frozen=True)
+class _Lane:
+    """An active lane. ``address``: what it accessed; None if that isn't known, or isn't global memory."""
+
+    wave: Wave
+    lane: int
+    address: int | None = None
+    is_mapped: bool = True
 
 
 class Reading:
@@ -135,25 +148,63 @@ class Reading:
         kind = exceptions.of(fault.exception)
         place = None if fault.pc is None else self._code.place(fault.pc)
         launched = None if fault.kernel is None else list(self._launched.values())[fault.kernel]
+        blamed, lanes = self._blamed(fault, place)
+        pc = fault.pc
+        if blamed is not None:
+            fault.is_placed, pc = True, blamed.pc
+            place = self._code.place(pc)
         threads = [
-            {"block": wave.workgroup, "thread": _index(wave, lane, launched), "access": None}
-            for wave in fault.waves[:MAX_THREADS]
-            for lane in _lanes(wave.exec)
-        ][:MAX_THREADS]
+            {
+                "block": each.wave.workgroup,
+                "thread": _index(each.wave, each.lane, launched),
+                "access": self._access(each.address),
+            }
+            for each in lanes[:MAX_THREADS]
+        ]
         return {
             "exception": {"code": kind.code, "name": kind.name, "text": kind.text},
             "device": fault.device,
             "kernel": fault.kernel,
             "blocks": _blocks(fault.waves),
             "thread_count": sum(wave.exec.bit_count() for wave in fault.waves),
-            "pc": fault.pc,
+            "pc": pc,
             "place": self._place(place, launched),
             "threads": threads,
-            "first_thread": self._state(fault.waves[0]) if fault.waves else None,
+            "first_thread": self._state(fault.waves, lanes),
         }
 
-    def _state(self, wave: Wave) -> dict[str, Any]:
-        lane = next(_lanes(wave.exec), 0)
+    def _blamed(self, fault: _Fault, place: Place | None) -> tuple[Access | None, list[_Lane]]:
+        """The access that wasn't allowed, None if it isn't known; active lanes, those first that made it."""
+        waves = fault.waves[:MAX_BLAMED]
+        function = None if place is None else place.function
+        if fault.exception == exceptions.MEMORY_VIOLATION and function is not None and place is not None:
+            code = self._dump.memory.read(
+                function.start, min(function.end - function.start, accesses.MAX_CODE_BYTES + 1)
+            )
+            for access in reversed(accesses.before(code or b"", function.start, place.pc)):
+                lanes = [lane for wave in waves for lane in self._accessed(wave, access)]
+                if not all(each.is_mapped for each in lanes):
+                    return access, sorted(lanes, key=lambda each: each.is_mapped)
+        return None, [_Lane(wave, lane) for wave in waves[:MAX_THREADS] for lane in wave.lanes()]
+
+    def _accessed(self, wave: Wave, access: Access) -> Iterator[_Lane]:
+        agent = self._dump.state.agents[self._dump.index(wave.queue)]
+        for lane, address in access.addresses(self._dump.memory, wave).items():
+            if access.is_flat and (address in agent.lds or address in agent.scratch):
+                yield _Lane(wave, lane)
+            else:
+                yield _Lane(wave, lane, address, self._dump.memory.is_mapped(address))
+
+    def _access(self, address: int | None) -> dict[str, Any] | None:
+        if address is None:
+            return None
+        is_there = self._dump.memory.start_of(address) is not None
+        return {"space": "global", "address": address, "in_dump": is_there}
+
+    def _state(self, waves: list[Wave], lanes: list[_Lane]) -> dict[str, Any] | None:
+        if not waves:
+            return None
+        wave, lane = (lanes[0].wave, lanes[0].lane) if lanes else (waves[0], 0)
         scalars, vcc = wave.scalars(self._dump.memory)
         return {
             "sm": None,
@@ -250,16 +301,12 @@ class Reading:
             yield f"the waves of {arch} are not read, as it saves them in its own way; rocgdb reads them"
         if any(wave.workgroup is None for wave, _ in self._waves):
             yield _NOT_TOLD
-        if any(fault.exception == exceptions.MEMORY_VIOLATION for fault in found):
+        if any(fault.exception == exceptions.MEMORY_VIOLATION and not fault.is_placed for fault in found):
             yield _LATER
         if not found and self._waves:
             yield "no wave has an exception: the dump was asked for"
         if len(found) > MAX_FAULTS:
             yield f"only the first {MAX_FAULTS} of {len(found):,} faults are listed"
-
-
-def _lanes(mask: int) -> Iterator[int]:
-    return (lane for lane in range(LANES) if mask >> lane & 1)
 
 
 def _blocks(found: list[Wave]) -> int | None:

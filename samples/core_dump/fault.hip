@@ -1,4 +1,4 @@
-// A kernel that faults, for `kerncap from-core`. fault illegal | assert | trap
+// A kernel that faults, for `kerncap from-core`. fault illegal | assert | trap | store
 #include <hip/hip_runtime.h>
 
 #include <cassert>
@@ -35,6 +35,11 @@ __global__ void stop(float* out, int at) {
   if (i == at) __builtin_trap();
 }
 
+__global__ void put(float* out, int wrong, long by) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[i == wrong ? i + by : i] = static_cast<float>(i);
+}
+
 int main(int count, char** words) {
   const char* what = count > 1 ? words[1] : "illegal";
   float *in = nullptr, *out = nullptr;
@@ -45,6 +50,7 @@ int main(int count, char** words) {
   (void)hipMemcpy(in, values, sizeof values, hipMemcpyHostToDevice);
   if (strcmp(what, "assert") == 0) check<<<4, 64>>>(in, 256);
   else if (strcmp(what, "trap") == 0) stop<<<4, 64>>>(out, 100);
+  else if (strcmp(what, "store") == 0) put<<<4, 64>>>(out, 100, 1L << 40);
   else scale<<<dim3(2), dim3(32, 4)>>>(out, {in, 165}, 2.0f, 256);
   std::printf("%s\n", hipGetErrorString(hipDeviceSynchronize()));
 }

@@ -84,6 +84,18 @@ def test_a_memory_fault(folder: Path, arch: str) -> None:
     assert elsewhere["thread_count"] == 64
 
 
+def test_a_store_whose_address_is_known(folder: Path) -> None:
+    document = read(*dump_of(folder, "gfx942", "store"))
+    [fault] = document["faults"]
+    [kernel] = document["kernels"]
+    out = int.from_bytes(bytes.fromhex(kernel["parameters"][0]["bytes"]), "little")
+    first, second = fault["threads"][:2]
+    assert (first["block"], first["thread"]) == ((1, 0, 0), (36, 0, 0))
+    assert first["access"] == {"space": "global", "address": out + 4 * (100 + (1 << 40)), "in_dump": False}
+    assert second["access"] == {"space": "global", "address": out + 4 * 64, "in_dump": True}
+    assert fault["place"]["line"] == line_of("out[i == wrong")
+
+
 @pytest.mark.parametrize(
     ("way", "kernel", "block", "thread", "count"),
     [

@@ -54,6 +54,7 @@ class CoreFile:
         header = _HEADER.unpack(self.read_at(0, _HEADER.size))
         self.is_gpu = header[2] == MACHINE
         self.segments: list[Segment] = []
+        self.mapped: list[tuple[int, int]] = []  # address and end of all memory, also what isn't in the file
         self._notes: list[tuple[int, int]] = []  # place, size
         # ROCr 7.2 rounds the places of segments up in their headers, but writes each behind the one before.
         self.gap = 0  # bytes between the place that the header says and that
@@ -61,6 +62,7 @@ class CoreFile:
         self.is_limited = False  # ROCr stopped before the last segment: headers are missing
         self._read_segments(*_counted(self, header))
         self.segments.sort(key=lambda each: each.address)
+        self.mapped.sort()
 
     def state(self) -> tuple[memoryview, int] | None:
         """ROCr's note on agents and queues, and where it is; None if the file has none."""
@@ -99,7 +101,9 @@ class CoreFile:
         behind = at + len(table)
         gaps = set()
         for number, found in enumerate(_SEGMENT.iter_unpack(table)):
-            kind, _, offset, address, _, size, _, _ = found
+            kind, _, offset, address, _, size, whole, _ = found
+            if kind == _LOAD:
+                self.mapped.append((address, address + max(size, whole)))
             self.is_limited |= self.is_gpu and not kind
             if kind not in (_LOAD, _NOTE) or not size:
                 continue
@@ -174,6 +178,14 @@ class Memory:
         """Where the stretch of memory that has ``address`` begins."""
         found = self._segment(address)
         return None if found is None else found[1].address
+
+    def is_mapped(self, address: int) -> bool:
+        """Whether there was memory, also if it isn't in the files."""
+        for file in self.files:
+            at = bisect_right(file.mapped, (address, 1 << 65)) - 1
+            if at >= 0 and address < file.mapped[at][1]:
+                return True
+        return False
 
     def wrong(self, address: int, problem: str) -> FormatError:
         """What is wrong with what is at an address, and where in which file that is."""

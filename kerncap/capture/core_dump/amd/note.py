@@ -37,6 +37,8 @@ class Agent:
     simds: int
     xccs: int
     waves_are_told: bool  # in each wave's registers: its workgroup and its dispatch
+    lds: range  # the flat addresses of a workgroup's LDS, and of a lane's scratch
+    scratch: range
 
     @property
     def arch(self) -> str:
@@ -115,12 +117,13 @@ def _entries(data: memoryview, at: int, count: int, size: int) -> Iterator[memor
 
 def _agent(entry: memoryview, is_told: bool) -> Agent:
     (
-        exceptions, _, _, _, _, _, _, gpu, _, vendor, device, _, _, _, _, target, simds, _, _, _, xccs, _,
-        properties,
+        exceptions, lds, lds_last, scratch, scratch_last, _, _, gpu, _, vendor, device, _, _, _, _, target,
+        simds, _, _, _, xccs, _, properties,
     ) = _AGENT.unpack_from(entry)  # fmt: skip
     return Agent(
-        gpu, exceptions, target, vendor, device, simds, xccs, is_told or bool(properties & _ALWAYS_TOLD)
-    )
+        gpu, exceptions, target, vendor, device, simds, xccs, is_told or bool(properties & _ALWAYS_TOLD),
+        range(lds, lds_last + 1), range(scratch, scratch_last + 1),
+    )  # fmt: skip
 
 
 def _queue(entry: memoryview) -> Queue:

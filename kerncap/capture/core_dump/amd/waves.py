@@ -64,6 +64,16 @@ class Wave:
     lds_bytes: int  # saved with this wave
     begin: int  # of its registers
 
+    def lanes(self) -> Iterator[int]:
+        """Those that are active."""
+        return (lane for lane in range(LANES) if self.exec >> lane & 1)
+
+    def row(self, memory: Memory, register: int) -> tuple[int, ...]:
+        """A vector register of all lanes; () if it is not there."""
+        if register >= self.vector_count:
+            return ()
+        return _words(memory.read(self.begin + register * LANES * _WORD, LANES * _WORD))
+
     def vectors(self, memory: Memory, lane: int) -> tuple[int, ...]:
         """v0, v1, … of a lane."""
         return self._column(memory, self.begin, self.vector_count, lane)

@@ -116,6 +116,23 @@ def test_the_launch_and_its_registers(dumps: Path, name: str) -> None:
     assert [each for each in document["memory"] if each["kind"] == "shared"]
 
 
+@pytest.mark.parametrize("name", ["gfx90a-store", "gfx950-store"])
+def test_the_lane_and_the_address_of_a_store(dumps: Path, name: str) -> None:
+    document = read(gpu_of(dumps / name), dumps / ("fault950" if "950" in name else "fault"))
+    [fault] = document["faults"]
+    [kernel] = document["kernels"]
+    out, _, by = (int.from_bytes(bytes.fromhex(each["bytes"]), "little") for each in kernel["parameters"])
+    assert by == 1 << 40
+    first, second = fault["threads"][:2]
+    assert (first["block"], first["thread"]) == ((1, 0, 0), (36, 0, 0))
+    assert first["access"] == {"space": "global", "address": out + 4 * (100 + by), "in_dump": False}
+    assert second["access"] == {"space": "global", "address": out + 4 * 64, "in_dump": True}
+    assert fault["first_thread"]["lane"] == 36
+    assert fault["pc"] < fault["first_thread"]["pc"]
+    assert (fault["place"]["function"], fault["place"]["line"]) == ("_Z3putPfil", line_of("out[i == wrong"))
+    assert not any("later" in note or "after the access" in note for note in document["notes"])
+
+
 def test_waves_that_were_not_told_their_workgroup(dumps: Path) -> None:
     document = read(gpu_of(dumps / "gfx90a-untold"), dumps / "fault")
     [fault] = document["faults"]
