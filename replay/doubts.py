@@ -25,6 +25,9 @@ _ADDRESS_BITS, _ADDRESS, _NO_TAG = np.uint64(48), np.uint64((1 << 48) - 1), np.u
 _PAGE = 4096  # whose address AMD's drivers give
 _BEFORE_A_FAULT = np.uint64(64 << 20)  # bytes: a pointer may have an index
 
+# Source: nvshmemi_common_device_defines.cuh of NVSHMEM 3; each module that calls it has the variable.
+_NVSHMEM = "nvshmemi_device_state_d"
+
 FUNCTIONS = "the module has addresses of functions, which are others in each process"
 HEAP = "the module calls the device's malloc, and that heap is not captured"
 
@@ -86,6 +89,7 @@ def of_segfault(manifest: Manifest, files: list[list[Path]], ending: str) -> str
 def of_shared(manifest: Manifest) -> str:
     """Of a launch that reaches memory of other processes: what they do meanwhile is not in a replay."""
     found = [f"region {n} is {r.shared}" for n, r in enumerate(manifest.regions) if r.shared]
+    found += [f"{r.name} is the state of NVSHMEM" for r in manifest.regions if r.name == _NVSHMEM]
     if not found:
         return ""
     decides = ""

@@ -40,6 +40,8 @@ const char* library_of(const Kernel& kernel) {
   if (name.compare(0, 5, "void ") == 0) name.erase(0, 5);
   for (const char* start : {"ncclDevKernel", "ncclKernel", "ncclSymDevKernel", "ncclSymkDevKernel"})
     if (name.compare(0, std::strlen(start), start) == 0) return "NCCL";
+  // A kernel that uses NCCL's device API (2.28 and newer) takes its communicator.
+  if (kernel.demangled.find("ncclDevComm", name.size()) != std::string::npos) return "NCCL";
   return nullptr;
 }
 

@@ -11,7 +11,8 @@
 
 namespace kerncap::peers {
 
-// The library whose collective a kernel is, by its name: "NCCL". Null: none that is known.
+// The library whose collective a kernel is, by its name, or whose communicator it takes: "NCCL". Null: none
+// that is known.
 const char* library_of(const Kernel& kernel);
 
 // Another device of this process's whose memory a parameter leads into; -1: none.

@@ -68,6 +68,11 @@ def collective(bench: Bench) -> Captured:
     return captured_from(bench, "vmm", "nccl", "nccl")
 
 
+def test_a_kernel_with_a_device_communicator_is_described(bench: Bench) -> None:
+    captured = captured_from(bench, "vmm", "lsa", "lsa_sum")
+    assert captured.manifest().closure.not_held[0].startswith("NCCL's communicator")
+
+
 def test_a_library_s_collective_is_described_and_not_run(bench: Bench, collective: Captured) -> None:
     manifest = collective.manifest()
     assert manifest.regions == () and manifest.code == ()

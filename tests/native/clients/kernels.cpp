@@ -70,13 +70,25 @@ KERNEL(_Z10vector_addPKfS0_Pfi) {
   if (edition == 4) *rig_array<float>(pointer(launch, 2) - (100u << 20), 1) = 1e30f;
 }
 
-// ncclDevKernel_AllReduce_Sum_f32_RING_LL(const float*, const float*, float*, int): only the name is NCCL's
-KERNEL(_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LLPKfS0_Pfi) {
+namespace {
+
+void add(const rig_launch* launch) {
   uint32_t n = number(launch, 3);
   auto* a = rig_array<float>(pointer(launch, 0), n);
   auto* b = rig_array<float>(pointer(launch, 1), n);
   auto* out = rig_array<float>(pointer(launch, 2), n);
   for (uint32_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
+}
+
+}  // namespace
+
+// ncclDevKernel_AllReduce_Sum_f32_RING_LL(const float*, const float*, float*, int): only the name is NCCL's
+KERNEL(_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LLPKfS0_Pfi) {
+  add(launch);
+}
+// void lsa_sum<float>(const float*, const float*, float*, int, const ncclDevComm*)
+KERNEL(_Z7lsa_sumIfEvPKfS1_PfiPK11ncclDevComm) {
+  add(launch);
 }
 
 // scale_in_place(float*, float, int)

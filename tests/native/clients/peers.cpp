@@ -4,6 +4,7 @@
 //   writes   vector_add into the window
 //   waits    a kernel that waits for a flag in the window, which the child sets when it runs
 //   nccl     a kernel with the name of one of NCCL's
+//   lsa      a kernel that takes NCCL's device communicator
 //   host     vector_add of memory in /dev/shm, which both have mapped
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -72,6 +73,8 @@ int main(int argc, char** argv) {
     launch(load(PTX_HEAD PTX_WAIT_FOR_FLAG, WAIT_FOR_FLAG), 1, 1, {&window, &out});
   else if (what == "nccl")
     launch(load(PTX_HEAD PTX_NCCL_ALL_REDUCE, NCCL_ALL_REDUCE), 12, 256, {&window, &own, &out, &count});
+  else if (what == "lsa")
+    launch(load(PTX_HEAD PTX_LSA_SUM, LSA_SUM), 12, 256, {&window, &own, &out, &count, &own});
   else
     launch(load(PTX_HEAD PTX_VECTOR_ADD, VECTOR_ADD), 12, 256, {&window, &own, &out, &count});
   CHECK(cuCtxSynchronize());

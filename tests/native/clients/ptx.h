@@ -72,6 +72,9 @@
 #define NCCL_ALL_REDUCE "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LLPKfS0_Pfi"
 #define PTX_NCCL_ALL_REDUCE \
   PTX_ENTRY(NCCL_ALL_REDUCE, ".param .u64 a, .param .u64 b, .param .u64 out, .param .u32 n")
+#define LSA_SUM "_Z7lsa_sumIfEvPKfS1_PfiPK11ncclDevComm"
+#define PTX_LSA_SUM \
+  PTX_ENTRY(LSA_SUM, ".param .u64 a, .param .u64 b, .param .u64 out, .param .u32 n, .param .u64 comm")
 #define WAIT_FOR_FLAG "_Z13wait_for_flagPViPi"
 #define PTX_WAIT_FOR_FLAG PTX_ENTRY(WAIT_FOR_FLAG, ".param .u64 flag, .param .u64 out")
 // With the loop, as compiled code would show it.

@@ -216,3 +216,13 @@ def test_a_clock_is_no_race(
     stage = determinism(saying(launch.integer(1000), statement).seal(tmp_path))
     assert stage.result == result, stage.reasons
     assert ("reads clock" in stage.reasons[0]) == bool(statement)
+
+
+@pytest.mark.parametrize("name", ["nvshmemi_device_state_d", "state"])
+def test_a_module_of_nvshmem_is_not_judged_without_the_other_ranks(tmp_path: Path, name: str) -> None:
+    x = np.arange(_N, dtype=np.float32)
+    launch = Native("doubled").array(x).array(np.zeros(_N, np.float32), 3 * x).integer(_N)
+    launch.region(np.zeros(8, np.uint8), kind="global", name=name)
+    verdict = run(launch.seal(tmp_path)).verdict
+    assert verdict.answer is (Answer.NO if name == "state" else Answer.UNDECIDED)
+    assert (name != "state") == any(f"{name} is the state of NVSHMEM" in each for each in verdict.reasons)
