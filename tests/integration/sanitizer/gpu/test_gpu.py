@@ -113,3 +113,33 @@ def test_a_captured_launch_gives_the_same_verdict_as_the_program(kerncap: Comman
     judged = kerncap("sanitize", "--json", "--bounds", "view", repro)
     assert judged.status == 1, judged.stdout + judged.stderr
     assert [check for _, check, _, _ in findings(judged.document)] == ["oob"]
+
+
+TABLE = """
+@triton.jit
+def fill(table, shift, n, B: tl.constexpr):
+    p = tl.load(table + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    o = tl.load(shift + tl.program_id(0)) + tl.arange(0, B)
+    tl.store(p + o, 1.0, mask=tl.arange(0, B) < n)
+
+rows = [torch.zeros(100, device=DEVICE), torch.zeros(100, device=DEVICE)]
+table = torch.tensor([row.data_ptr() for row in rows], device=DEVICE)
+shift = torch.zeros(2, dtype=torch.int64, device=DEVICE)
+fill[(2,)](table, shift, 100, 128)
+assert all(row.tolist() == [1] * 100 for row in rows)
+shift[1] = 1
+fill[(2,)](table, shift, 100, 128)
+"""
+
+
+def test_what_a_table_of_pointers_leads_to_is_known(kerncap: CommandLine) -> None:
+    target = kerncap.target(TABLE)
+    status, document = sanitize(kerncap, target)
+    assert (status, document["target_status"]) == (1, 0)
+    right, past = document["launches"]
+    assert right["proved"] == 3 and not right["unproven"] and not right["findings"]
+    assert [one["check"] for one in past["findings"]] == ["oob"]
+    assert "just past the end of table[1] (400 bytes at" in past["findings"][0]["message"]
+    [path] = kerncap.capture("-k", "fill", "--no-self-check", target=target)
+    judged = kerncap("sanitize", "--json", path)
+    assert judged.status == 0 and judged.document["launches"][0]["proved"] == 3, judged.stdout
