@@ -101,6 +101,36 @@ def test_edited_sources_are_told_apart(
     assert said in " ".join(document["reasons"])
 
 
+# A workgroup of one wavefront for each row; for two launches of Triton's softmax.
+SOFTMAX = """
+#include <hip/hip_runtime.h>
+// kerncap: launch softmax<<<5, 64>>>(0.x_ptr, 0.y_ptr, 0.columns)
+// kerncap: launch softmax<<<5, 64>>>(1.x_ptr, 1.y_ptr, 1.columns)
+__global__ void softmax(const float* x, float* y, int n) {
+  float top = -INFINITY, sum = 0;
+  x += blockIdx.x * n, y += blockIdx.x * n;
+  for (int i = threadIdx.x; i < n; i += 64) top = fmaxf(top, x[i]);
+  for (int lane = 32; lane; lane /= 2) top = fmaxf(top, __shfl_xor(top, lane));
+  for (int i = threadIdx.x; i < n; i += 64) sum += expf(x[i] - top);
+  for (int lane = 32; lane; lane /= 2) sum += __shfl_xor(sum, lane);
+  for (int i = threadIdx.x; i < n; i += 64) y[i] = expf(x[i] - top) / sum;
+}
+"""
+
+
+@pytest.mark.long
+def test_a_hip_source_in_place_of_a_ranges_launches(bench: Bench, rig: Rig) -> None:
+    """On a GPU that the hipcc here compiles for."""
+    program = (sys.executable, KERNELS, "softmax", "softmax")
+    run = bench.capture("--launches", "0:2", program=program, extra=environment(rig, "gfx90a"))
+    extra = {"KERNCAP_AMD_EMULATOR": str(bench.rig.folder), "AMD_GPU_GFX": "gfx90a"}
+    for old, new, said in (("", "", ""), ("sum += expf", "sum = expf", "0.y_ptr: ")):
+        (bench.kerncap.folder / "c.hip").write_text(SOFTMAX.replace(old, new))
+        done = bench("verify", "--json", run.path, "--candidate", "c.hip", extra=extra)
+        assert done.judged["result"] == ("fail" if said else "pass"), done.document
+        assert said in done.document["summary"], done.document
+
+
 @pytest.mark.long
 def test_a_gfx950_with_its_own_instructions(kerncap: CommandLine, shim: Path) -> None:
     """HIP 6 does not know it. The code has transposing reads of LDS, wider MFMA and MFMA with scales."""
