@@ -106,6 +106,14 @@ def test_a_condition_can_not_be_kept_for_a_collective(bench: Bench) -> None:
     assert any("NCCL's communicator" in failed for failed in captured.document["failed"])
 
 
+def test_one_launch_of_several_devices_is_refused_by_name(bench: Bench) -> None:
+    captured = bench.capture(
+        "-k", "increment", client=("devices", "cooperative"), extra=TWO_DEVICES, expect=0
+    )
+    [failed] = captured.document["failed"]
+    assert "cuLaunchCooperativeKernelMultiDevice, which runs on several devices at once" in failed
+
+
 def test_a_kernel_that_may_wait_for_another_device_is_launched_at_once(bench: Bench) -> None:
     """What it waits for is this thread's next launch, which comes in time; a later one is captured."""
     options = ("-k", "wait_for_flag|increment")

@@ -1,5 +1,6 @@
 // A kernel on each of two devices; a created context besides the primary ones. "waits": the kernel on the
-// first device waits for the one on the second, which the same thread launches after it.
+// first device waits for the one on the second, which the same thread launches after it. "cooperative": one
+// launch of both devices.
 #include <string>
 
 #include "client.h"
@@ -25,9 +26,36 @@ int wait_for_the_second() {
   return 0;
 }
 
+// The call is deprecated, and programs have it.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+int launch_on_both() {
+  int item = 5;
+  CUDA_LAUNCH_PARAMS list[2] = {};
+  CUdeviceptr x[2];
+  void* parameters[2];
+  for (int i = 0; i < 2; ++i) {
+    start(i);
+    x[i] = upload(std::vector<int>{item});
+    parameters[i] = &x[i];
+    list[i].function = load(PTX_HEAD PTX_INCREMENT, INCREMENT);
+    CHECK(cuStreamCreate(&list[i].hStream, CU_STREAM_NON_BLOCKING));
+    list[i].gridDimX = list[i].gridDimY = list[i].gridDimZ = 1;
+    list[i].blockDimX = list[i].blockDimY = list[i].blockDimZ = 1;
+    list[i].kernelParams = &parameters[i];
+  }
+  CHECK(cuLaunchCooperativeKernelMultiDevice(list, 2, 0));
+  for (int i = 0; i < 2; ++i) {
+    CHECK(cuStreamSynchronize(list[i].hStream));
+    report(i == 0 ? "first" : "second", download<int>(x[i], 1));
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "cooperative") return launch_on_both();
   if (argc > 1 && std::string(argv[1]) == "waits") return wait_for_the_second();
   constexpr int n = 256;
   CUcontext first = start(0), second = start(1), created;

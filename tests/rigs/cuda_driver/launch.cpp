@@ -225,6 +225,25 @@ RIG_API cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsign
   return launch(f, grid, block, shared_bytes, stream, parameters, nullptr, nullptr, 0, true);
 }
 
+// Each with a function and a stream of its device's context; no stream may be a default one.
+RIG_API cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, unsigned count, unsigned) {
+  if (!list || !count) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    const CUDA_LAUNCH_PARAMS& one = list[i];
+    auto* stream = as<Stream>(one.hStream, Magic::stream);
+    if (!stream) return CUDA_ERROR_INVALID_VALUE;
+    unsigned grid[3] = {one.gridDimX, one.gridDimY, one.gridDimZ};
+    unsigned block[3] = {one.blockDimX, one.blockDimY, one.blockDimZ};
+    if (CUresult error = cuCtxPushCurrent_v2(reinterpret_cast<CUcontext>(stream->context))) return error;
+    CUresult error = launch(one.function, grid, block, one.sharedMemBytes, one.hStream, one.kernelParams,
+                            nullptr, nullptr, 0, true);
+    CUcontext popped;
+    cuCtxPopCurrent_v2(&popped);
+    if (error) return error;
+  }
+  return CUDA_SUCCESS;
+}
+
 // --- what kernels and clients call ---------------------------------------------------------------
 
 #define RIG_EXPORT extern "C" __attribute__((visibility("default")))
