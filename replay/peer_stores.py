@@ -110,7 +110,8 @@ class PeerStores:
         if outcome.ok:
             engine.restore(_BEFORE)
             engine.drop(_BEFORE)
-            self._delays_s[which] = _delay_s(outcome)
+            # What the captured kernel leaves shows whether stores came too early; nothing shows it of another.
+            self._delays_s[which] = _SLOWER[-1] * _delay_s(outcome)
         return outcome
 
     # --- learning ------------------------------------------------------------------------------------
