@@ -110,7 +110,7 @@ class PeerStores:
         if outcome.ok:
             engine.restore(_BEFORE)
             engine.drop(_BEFORE)
-            # What the captured kernel leaves shows whether stores came too early; nothing shows it of another.
+            # If stores come too early, the captured kernel leaves other bytes; of another, nothing shows it.
             self._delays_s[which] = _SLOWER[-1] * _delay_s(outcome)
         return outcome
 
