@@ -11,10 +11,10 @@ import numpy as np
 from kerncap.api.export import code_addresses
 from kerncap.api.export.launch_header import launch_header
 from kerncap.api.export.memory_blocks import Bytes, Contents, Pointer, Span, Targets, require_values
+from kerncap.api.export.project_words import facts, file_stem, notes_on, title
 from kerncap.api.export.rebuild import rebuild
 from kerncap.api.export.static_variables import idle_static_variables
 from kerncap.api.export.templates import filled
-from kerncap.api.export.wording import facts, file_stem, notes_on, title
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from kerncap.api.export.project_words import facts, file_stem, title
 from kerncap.api.export.script import make_script
 from kerncap.api.export.tasks import write_flashinfer_trace, write_kernelbench, write_pygpubench
 from kerncap.api.export.templates import filled
-from kerncap.api.export.wording import facts, file_stem, title
 from kerncap.format import Reproducer
 
 

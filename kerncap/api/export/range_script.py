@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from kerncap.api.export.project_words import facts
 from kerncap.api.export.python_values import quoted
 from kerncap.api.export.script import make_script
 from kerncap.api.export.templates import filled
-from kerncap.api.export.wording import facts
 from kerncap.format import LaunchRange
 from kerncap.format.expanded import require_expandable
 from kerncap.log import one_line

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kerncap.api.export.memory_blocks import Contents, require_values
+from kerncap.api.export.project_words import captured_on, facts, file_stem, notes_on, plain, title, wrapped
 from kerncap.api.export.python_values import Expressions, quoted
 from kerncap.api.export.script_blocks import Block, Layout, lay_out
 from kerncap.api.export.templates import filled
 from kerncap.api.export.triton_source import KernelSource, kernel_source
-from kerncap.api.export.wording import captured_on, facts, file_stem, notes_on, plain, title, wrapped
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.format.schema import Manifest, View

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.api.export.launch_function import LaunchFunction, Tensor, launch_function
+from kerncap.api.export.project_words import captured_on, facts, file_stem, notes_on, plain, title, wrapped
 from kerncap.api.export.python_values import quoted
 from kerncap.api.export.script import torch_dtype
 from kerncap.api.export.templates import filled
-from kerncap.api.export.wording import captured_on, facts, file_stem, notes_on, plain, title, wrapped
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest

@@ -16,7 +16,7 @@ from kerncap.report.html.results import checked
 from kerncap.report.html.script_data import block
 
 MAX_MAPS = 48
-_SCRIPTS = ("data", "dom", "colour", "heat", "memory", "highlight", "code", "theme", "keys", "start")
+_SCRIPTS = ("data", "dom", "colour", "heat", "memory", "highlight", "code", "theme", "section_keys", "start")
 
 
 def render(material: Material) -> bytes:

@@ -11,8 +11,8 @@ import pytest
 
 from kerncap.api.export import Kind, export
 from kerncap.api.export.launch_header import quoted
+from kerncap.api.export.project_words import plain
 from kerncap.api.export.python_values import number
-from kerncap.api.export.wording import plain
 from kerncap.errors import UsageError
 from kerncap.format import schema
 from tests.unit.replay.build import Launch, add
