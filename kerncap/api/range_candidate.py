@@ -37,9 +37,9 @@ from kerncap.replay.verdict_words import Verdict, undecided
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.write_set_units import extent
 
-_OF_SOURCES = (("native", "hip"),)  # launchers, and the memory that they use
+_OF_SOURCES = (("native", "cuda"), ("native", "hip"))  # launchers, and the memory that they use
 _OF_MODULES = (("native", "cuda"), ("interpreter", "host"))
-_SOURCES_NEED = "on an AMD GPU"
+_SOURCES_NEED = "on a GPU"
 _MODULES_NEED = "on an NVIDIA GPU, or in Triton's interpreter"
 _STAGES = ("smoke", "oracle", "determinism")  # that are about results, and not about one kernel's launch
 

@@ -14,16 +14,29 @@ Layout = list[tuple[int, int]]  # (offset, size) of each parameter
 
 
 class Image:
-    """A loaded module with the kernel of a launch in it."""
+    """A loaded module with the kernel of a launch in it; ``uses``: of the module, by images."""
 
-    def __init__(self, driver: cu.Driver, module: Any, function: Any, symbol: str):
+    def __init__(
+        self, driver: cu.Driver, module: Any, function: Any, symbol: str, uses: list[int] | None = None
+    ) -> None:
         self._driver = driver
         self._module = module
         self.function = function
         self.symbol = symbol
+        self._uses = [0] if uses is None else uses
+        self._uses[0] += 1
+
+    def sibling(self, symbol: str, _hip: None = None) -> Image:
+        """Another kernel of the same module. Raises Refused if it has none of that name."""
+        function = _function(self._driver, self._module, symbol)
+        if function is None:
+            raise Refused(f"the image has no kernel {symbol}")
+        return Image(self._driver, self._module, function, symbol, self._uses)
 
     def unload(self) -> None:
-        self._driver.status("cuModuleUnload", self._module)
+        self._uses[0] -= 1
+        if not self._uses[0]:
+            self._driver.status("cuModuleUnload", self._module)
 
     def layout(self) -> Layout | None:
         """Offset and size of each parameter; None if the driver can't tell.

@@ -1,11 +1,13 @@
-"""A fused Triton kernel for launches of a range, judged with their captured images."""
+"""Fused kernels for launches of a range, of Triton and of CUDA C++, judged with their captured images."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kerncap.replay.candidates import tools
 from tests.integration.conftest import CommandLine
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
@@ -53,3 +55,89 @@ def test_one_that_does_not_compile(kerncap: CommandLine, mlp: Path) -> None:
     wrong.write_text(FUSED.read_text().replace("tl.sigmoid(gate)", "tl.sigmoidal(gate)"))
     found = kerncap("verify", "--json", mlp, "--candidate", wrong, *NEEDED_NO_MORE).judged
     assert found["result"] == "fail" and "does not compile" in found["summary"], found
+
+
+# The same in CUDA C++: a block for each row; M = 16 rows, K = 32, N = 32 columns.
+SOURCE = """
+// kerncap: replaces 0:3
+// kerncap: launch mlp<<<16, 32, 128>>>(0.x, 0.weight, 1.b, 2.out, 0.columns, 1e-6)
+extern __shared__ float normed[];
+
+__global__ void mlp(const float* x, const float* norm, const float* weight, float* out, int n, float eps) {
+  int row = blockIdx.x, at = threadIdx.x;
+  float value = x[row * n + at], sum = value * value;
+  for (int lane = 16; lane; lane /= 2) sum += __shfl_xor_sync(~0u, sum, lane);
+  normed[at] = value * (1.0f / sqrtf(sum / n + eps)) * norm[at];
+  __syncthreads();
+  float gate = 0, up = 0;
+  for (int k = 0; k < n; ++k) {
+    gate += normed[k] * weight[k * 2 * n + at];
+    up += normed[k] * weight[k * 2 * n + n + at];
+  }
+  out[row * n + at] = gate / (1.0f + expf(-gate)) * up;
+}
+"""
+
+# Two launches: the intermediate result is in a variable of the module.
+IN_TWO = """
+// kerncap: launch normalized<<<16, 32>>>(0.x, 0.weight, 32)
+// kerncap: launch gated<<<dim3(16, 1, 1), dim3(32)>>>(1.b, 2.out,
+//     32)
+__device__ float kept[16 * 32];
+
+template <class T>
+__global__ void normalized(const T* x, const T* norm, int n) {
+  int row = blockIdx.x, at = threadIdx.x;
+  T value = x[row * n + at], sum = value * value;
+  for (int lane = 16; lane; lane /= 2) sum += __shfl_xor_sync(~0u, sum, lane);
+  kept[row * n + at] = value * (1.0f / sqrtf(sum / n + 1e-6f)) * norm[at];
+}
+template __global__ void normalized<float>(const float*, const float*, int);
+
+extern "C" __global__ void gated(const float* weight, float* out, int n) {
+  int row = blockIdx.x, at = threadIdx.x;
+  float gate = 0, up = 0;
+  for (int k = 0; k < n; ++k) {
+    gate += kept[row * n + k] * weight[k * 2 * n + at];
+    up += kept[row * n + k] * weight[k * 2 * n + n + at];
+  }
+  out[row * n + at] = gate / (1.0f + expf(-gate)) * up;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def nvcc() -> None:
+    if isinstance(tools.nvcc(), str) and isinstance(found := tools.nvrtc(), str):
+        pytest.skip(found)
+
+
+def of_source(kerncap: CommandLine, mlp: Path, text: str, *options: str) -> dict[str, Any]:
+    (kerncap.folder / "fused.cu").write_text(text)
+    return kerncap("verify", "--json", mlp, "--candidate", "fused.cu", *NEEDED_NO_MORE, *options).judged
+
+
+@pytest.mark.usefixtures("nvcc")
+@pytest.mark.parametrize("options", [(), ("--hostile",)])
+@pytest.mark.parametrize("text", [SOURCE, IN_TWO], ids=["one", "two"])
+def test_a_fused_source_passes(kerncap: CommandLine, mlp: Path, text: str, options: tuple[str, ...]) -> None:
+    found = of_source(kerncap, mlp, text, *options)
+    assert (found["result"], found["engine"]) == ("pass", "binary"), found
+    assert any("on other values of" in said for said in found["stages"][1]["shown"]), found
+
+
+@pytest.mark.usefixtures("nvcc")
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("1e-6)", "1e-1)", "2.out: "),
+        ("row = blockIdx.x,", "row = blockIdx.x % 8,", "2.out[8, 0]"),
+        ("  __syncthreads();\n", "  __trap();\n", ""),
+        ("expf(-gate)", "epxf(-gate)", "does not compile the candidate: "),
+        ("0.columns, 1e-6", "0.columns", "takes 6 arguments (x, norm, weight, out, n, eps), 5 are passed"),
+    ],
+)
+def test_a_wrong_source_fails(kerncap: CommandLine, mlp: Path, old: str, new: str, said: str) -> None:
+    assert old in SOURCE
+    found = of_source(kerncap, mlp, SOURCE.replace(old, new))
+    assert found["result"] == "fail" and said in found["summary"], found

@@ -1,0 +1,71 @@
+"""CUDA C++ sources with launch lines, in place of launches of a range, on the stand-in driver.
+
+It runs the kernels that it knows by name, so the candidates have those, and pass them memory and numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kerncap.replay import candidates
+from tests.integration.cuda.conftest import Bench, Captured
+
+# For the launches 1 and 2 of the client: sum = a + b, and sum *= 3.
+THE_SAME = """
+// kerncap: replaces 0:2
+// kerncap: launch vector_add<<<8, 128>>>(0.arg0, 0.arg1, 0.arg2, 0.arg3)
+// kerncap: launch scale_in_place<<<8, 128>>>(1.arg0, 1.arg1, 1000)
+__global__ void vector_add(const float* a, const float* b, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = a[i] + b[i];
+}
+__global__ void scale_in_place(float* values, float factor, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) values[i] *= factor;
+}
+"""
+
+
+@pytest.fixture
+def chain(bench: Bench) -> Captured:
+    if isinstance(found := candidates.tools.nvcc(), str):
+        pytest.skip(found)
+    return bench.capture("--launches", "1:4", client=("chain",))
+
+
+def verified(bench: Bench, captured: Captured, candidate: str, *options: str) -> dict[str, Any]:
+    (bench.kerncap.folder / "c.cu").write_text(candidate)
+    return bench.judge(captured.path, "--candidate", "c.cu", *options)
+
+
+@pytest.mark.parametrize("options", [(), pytest.param(("--hostile",), marks=pytest.mark.long)])
+def test_one_that_does_the_same_passes(bench: Bench, chain: Captured, options: tuple[str, ...]) -> None:
+    found = verified(bench, chain, THE_SAME, *options)
+    assert (found["result"], found["engine"]) == ("pass", "binary"), found
+    [note] = [each for each in found["notes"] if "in place of" in each]
+    assert note == "vector_add, scale_in_place in place of launches 0 (vector_add), 1 (scale_in_place)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("1.arg1, 1000", "2.5f, 1000", "0.arg2: "),
+        ("1.arg1, 1000", "3.0, 999", "0.arg2[999]"),  # in C++, a double for a float parameter is converted
+        ("(1.arg0, ", "(0.arg1, ", "0.arg"),
+        ("1.arg1, 1000", "1.arg1", "takes 3 arguments (values, factor, n), 2 are passed"),
+        ("launch scale_in_place", "launch scaled", "the source has scale_in_place, vector_add"),
+        ("launch scale_in_place", "launch _Z14scale_in_placePffi", ""),
+    ],
+)
+def test_others(bench: Bench, chain: Captured, old: str, new: str, said: str) -> None:
+    assert old in THE_SAME
+    found = verified(bench, chain, THE_SAME.replace(old, new))
+    assert found["result"] == ("fail" if said else "pass") and said in found["summary"], found
+
+
+def test_what_something_else_changes_in_between(bench: Bench, chain: Captured) -> None:
+    found = verified(bench, chain, THE_SAME.replace("0:2", "0:3"))
+    assert found["result"] == "undecided", found
+    assert "changes memory between launches 1 and 2" in found["summary"]
