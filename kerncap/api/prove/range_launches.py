@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,30 +28,28 @@ if TYPE_CHECKING:
 _WHY = "a proof reads TTIR"
 
 
-def kernels(
-    whole: RangeAsOne, measured: MeasuredAsOne, module: Instead, python: str | None
-) -> tuple[Kernel, Kernel, list[str]]:
-    """Both kernels, and what is assumed. Raises KerncapError.
+def kernels(whole: RangeAsOne, module: Instead, python: str | None) -> tuple[Kernel, Kernel]:
+    """The replaced launches in a row, and the module's: their storages are the same memory.
 
-    A tensor that the replaced launches read again, or that was said to be an intermediate, is not compared.
+    Raises KerncapError.
     """
     from kerncap.sanitizer.equality.kernel_runs import kernel_of, storage_names
     from kerncap.sanitizer.equality.launch_sequence import in_sequence
 
     replaced = [_launch(whole, each, None, python) for each in whole.replaced]
     made = [_launch(whole, each, module, python) for each in whole.in_range[whole.own :]]
-    names = storage_names(replaced[0])  # the same memory is a storage of all of them
-    inside = {number: names[number] for number in _intermediates(whole, measured)}
-    results = tuple(
-        f"{name} of {module.name}" if number in inside else name for number, name in enumerate(names)
-    )
+    names = storage_names(replaced[0])
     first = kernel_of(*in_sequence(replaced, "the captured launches"))
     second = kernel_of(*in_sequence(made, module.name))
-    return (
-        replace(first, names=names, results=names),
-        replace(second, names=names, results=results),
-        [f"assumed: nothing after these launches needs {name}" for name in inside.values()],
+    return replace(first, names=names, results=names), replace(second, names=names, results=names)
+
+
+def leaving_out(kernel: Kernel, storages: Collection[int], label: str) -> Kernel:
+    """The kernel, of which these storages are not compared."""
+    results = tuple(
+        f"{name} of {label}" if number in storages else name for number, name in enumerate(kernel.names)
     )
+    return replace(kernel, results=results)
 
 
 def _launch(whole: RangeAsOne, of: LaunchInWhole, module: Instead | None, python: str | None) -> Launch:
@@ -76,21 +74,26 @@ def _launch(whole: RangeAsOne, of: LaunchInWhole, module: Instead | None, python
     return replace(made, contents=made.contents.instead(whole.read_before))
 
 
-def _intermediates(whole: RangeAsOne, measured: MeasuredAsOne) -> Iterator[int]:
-    """The storages that may hold no result. Raises UsageError if that is true of only a part of one."""
+def intermediates(whole: RangeAsOne, measured: MeasuredAsOne) -> tuple[frozenset[int], frozenset[int]]:
+    """The storages that were said to hold no result, and those that may hold none: they are read again.
+
+    Raises UsageError if that is true of only a part of one.
+    """
     memory, perhaps, results = ManifestMemory(whole.manifest), measured.perhaps_dead(), measured.results()
+    found: tuple[set[int], set[int]] = set(), set()
     for number, pieces in enumerate(memory.pieces):
-        is_inside = is_result = False
+        is_result = False
         for piece in pieces:
             nothing = bitmap.empty(measured.sizes[piece.region])
             here = bitmap.span(measured.sizes[piece.region], piece.offset, piece.offset + piece.size)
-            inside = perhaps.get(piece.region, nothing) | measured.dead.get(piece.region, nothing)
-            is_inside |= (here & inside).any()
-            is_result |= (here & results.get(piece.region, nothing) & ~inside).any()
-        if is_inside and is_result:
+            inside = measured.dead.get(piece.region, nothing), perhaps.get(piece.region, nothing)
+            for numbers, bits in zip(found, inside, strict=True):
+                numbers |= {number} if (here & bits).any() else set()
+            left = here & results.get(piece.region, nothing)
+            is_result |= (left & ~(inside[0] | inside[1])).any()
+        if is_result and number in found[0] | found[1]:
             raise UsageError(
                 f"{memory.storages[number].name}: a part of it is an intermediate, and a proof compares all "
                 "of a tensor's memory or nothing"
             )
-        if is_inside:
-            yield number
+    return frozenset(found[0]), frozenset(found[1])

@@ -51,21 +51,31 @@ def stage(case: Case) -> StageResult:
 
 
 def _of_several(case: Case, whole: RangeAsOne, candidate: Path) -> StageResult:
-    """For launches of a range, and the module that replaces them."""
+    """For launches of a range, and the module that replaces them.
+
+    What may be an intermediate is compared; if that is not equal, the rest is.
+    """
     found = StageResult("proof")
     if candidate.suffix not in MODULES:
         return found.undecided("of several launches it takes a module of Triton")
-    from kerncap.api.prove.range_launches import kernels
+    from kerncap.api.prove.range_launches import intermediates, kernels, leaving_out
     from kerncap.sanitizer.equality.proof import prove
 
     assert isinstance(case.measured, MeasuredAsOne)
     try:
         module = Instead(candidate.read_text(encoding="utf-8"), candidate.name)
-        first, second, assumed = kernels(whole, case.measured, module, case.engine.choice.python)
-        words = said(prove(first, second), "the captured launches", candidate.name)
+        first, second = kernels(whole, module, case.engine.choice.python)
+        named, perhaps = intermediates(whole, case.measured)
+        for left_out in dict.fromkeys((named, named | perhaps)):
+            proof = prove(first, leaving_out(second, left_out, candidate.name))
+            if proof.equal:
+                break
+        words = said(proof, "the captured launches", candidate.name)
     except (KerncapError, OSError, UnicodeDecodeError) as error:
         return found.undecided(one_line(str(error).splitlines()[0]))
-    words.not_shown[:0] = assumed
+    words.not_shown[:0] = [
+        f"assumed: nothing after these launches needs {first.names[number]}" for number in sorted(left_out)
+    ]
     return StageResult("proof", **dataclasses.asdict(words))
 
 
