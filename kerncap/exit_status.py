@@ -20,6 +20,13 @@ class ExitStatus(enum.IntEnum):
     INTERNAL = 70
 
 
+class NotStarted(enum.IntEnum):
+    """Of a program that could not be started, as shells have it."""
+
+    NOT_EXECUTABLE = 126
+    NOT_FOUND = 127
+
+
 class Bisect(enum.IntEnum):
     """For `git bisect run`."""
 

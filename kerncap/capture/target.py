@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kerncap.exit_status import NotStarted
+
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-NOT_FOUND = 127
-NOT_EXECUTABLE = 126
 POLL_S = 0.25  # for signals that another thread takes: one of numpy's, or of an embedding program
 
 
@@ -130,10 +130,11 @@ def block_signals_in_this_thread() -> None:
 
 def _not_started(program: str, error: OSError | ValueError) -> TargetResult:
     if isinstance(error, FileNotFoundError):
-        return TargetResult(NOT_FOUND, error=f"{program}: command not found")
+        return TargetResult(NotStarted.NOT_FOUND, error=f"{program}: command not found")
     if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.ENOEXEC):
-        return TargetResult(NOT_EXECUTABLE, error=f"{program}: can't be executed: {error.strerror}")
-    return TargetResult(NOT_EXECUTABLE, error=f"{program}: {error}")
+        why = f"can't be executed: {error.strerror}"
+        return TargetResult(NotStarted.NOT_EXECUTABLE, error=f"{program}: {why}")
+    return TargetResult(NotStarted.NOT_EXECUTABLE, error=f"{program}: {error}")
 
 
 def signal_name(number: int) -> str:

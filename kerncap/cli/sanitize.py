@@ -15,7 +15,7 @@ from kerncap.cli.number_types import Finite
 from kerncap.cli.paths import PATH, REPRO
 from kerncap.cli.strict import strict_option
 from kerncap.errors import KerncapError, UsageError
-from kerncap.exit_status import Bisect, exit_status
+from kerncap.exit_status import Bisect, NotStarted, exit_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -150,7 +150,6 @@ def _sanitize(
     given: dict[str, Any],
 ) -> int:
     from kerncap.api.sanitize import parse_checks
-    from kerncap.capture.target import NOT_EXECUTABLE, NOT_FOUND
     from kerncap.report import sanitize_baseline, sanitize_json, sanitize_sarif, sanitize_text
     from kerncap.sanitizer.findings import Program
     from kerncap.sanitizer.kept_heap import keep
@@ -198,7 +197,7 @@ def _sanitize(
         for note in notes:
             click.echo(f"note: {note}")
         click.echo(sanitize_text.render(reports, every, program, portable, _alone(ctx), at, known))
-    if not reports and program.status in (NOT_FOUND, NOT_EXECUTABLE):
+    if not reports and program.status in tuple(NotStarted):
         return program.status
     return exit_status(sanitize_baseline.counts_of_run(reports, program, known).answer)
 
