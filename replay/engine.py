@@ -363,7 +363,9 @@ class Engine(WorkerTimes):
         except WorkerDied as death:
             self._restart()
             return Outcome("fault", str(death), doubt=self._doubt_of_ending(which, str(death))), 0
-        outcome = Outcome(ended.status, ended.message, ended.detail, ended.ns, ended.line)
+        outcome = Outcome(
+            ended.status, ended.message, ended.detail, ended.ns, ended.line, signals=ended.signals
+        )
         if outcome.status in ("fault", "error"):
             doubt = self._doubt_of_ending(which, outcome.message)
             outcome = dataclasses.replace(outcome, doubt=doubt)

@@ -68,6 +68,7 @@ class Outcome:
     ns: int = 0
     line: int | None = None
     doubt: str = ""
+    signals: int = 0  # of one rank, answered by what stands for the others
 
     @property
     def ok(self) -> bool:

@@ -4,6 +4,10 @@ The capture has all memory before the launch and after it. Of the words that dif
 share, some are written by this launch, the others by its peers. Launches tell them apart: a word without
 which a launch does not end is one that it waits for; a word that is poison after a launch is a peer's. In a
 replay the peers' words are put there while the launch waits: the values first, what it waits for last.
+
+A signal that is taken back is the same before and after. It shows in a window while the launch waits: then it
+is taken back there, and given to the launch as the other rank's (`Mirror`). Whether that was so the
+application's results say.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Protocol
 
+from kerncap.answer import Answer
 from kerncap.format import Reproducer
 from kerncap.format.schema import Manifest
 from kerncap.replay.choose_engine import Choice
@@ -22,7 +27,7 @@ from kerncap.replay.variants import ORIGINAL
 from kerncap.replay.verdict_words import Verdict, undecided
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
-from kerncap.replay.worker.protocol import Range, Stores
+from kerncap.replay.worker.protocol import Mirror, Range, Stores
 
 _WORD = 4
 _SEED = 0
@@ -33,6 +38,8 @@ _LEAST_DELAY_S = 0.01
 _SLOWER = (1, 4, 16)  # a busy machine takes longer than it did
 _LEAST_LIMIT_S = 2.0
 _BEFORE = "before a trial"
+_SIGNALS = (1, 0)  # words from one rank's signals to the next one's
+_MOST_WATCHED = 64 << 20  # bytes of windows, read again and again while a launch runs
 
 
 class OneRank(Protocol):
@@ -67,6 +74,7 @@ class PeerStores:
         self.unserved: Outcome | None = None
         self._values: list[Range] = []
         self._waited_for: list[Range] = []
+        self._mirrors: list[Mirror] = []
         self._delays_s: dict[str, float] = {}
 
     def launch(self, which: str, limit_s: float) -> Outcome:
@@ -83,24 +91,33 @@ class PeerStores:
 
     def of_one_rank(self, verdict: Verdict, which: str) -> Verdict:
         """``verdict``, with what one rank alone can't show of a variant."""
-        if not verdict.passed:
-            return verdict
-        if which != ORIGINAL:
+        if which != ORIGINAL and verdict.passed:
             return undecided(
                 f"one rank does not show in what order others see its stores, nor all that it waits for; "
                 f"{_decides(self._engine)}"
             )
+        if which != ORIGINAL and self._mirrors and verdict.answer is Answer.NO:
+            why = f"its signals were answered as the captured kernel's are; {_decides(self._engine)}"
+            return undecided(f"{verdict.summary}: {why}", *verdict.reasons, why)
+        if not verdict.passed:
+            return verdict
         count = sum(map(bitmap.count, self.of_peers.values()))
         waited = sum(stop - start for _, start, stop in self._waited_for)
         verdict.notes.append(
             f"other ranks store {count:,} bytes of its memory, which were put there while it ran; it waits "
             f"for {waited:,} of them"
         )
+        if self._mirrors:
+            verdict.notes.append(
+                "its signals to other ranks, which are taken back during the launch, were taken back and "
+                "given to it as theirs"
+            )
         return verdict
 
     def _launch(self, which: str, limit_s: float) -> tuple[Outcome, int]:
         delay_s = self._delays_s.get(which, _LEAST_DELAY_S)
-        return self._engine.launch_among(which, limit_s, [Stores(delay_s, self._values, self._waited_for)])
+        stores = Stores(delay_s, self._values, self._waited_for, self._mirrors)
+        return self._engine.launch_among(which, limit_s, [stores])
 
     def _time(self, which: str, limit_s: float) -> Outcome:
         """A trial, which is taken back unless it ends badly."""
@@ -120,20 +137,14 @@ class PeerStores:
         """Find whose each of the words is that differ after the launch. False: it waits for none of them."""
         engine = self._engine
         for slower in _SLOWER:
-            engine.restore()
-            # The first launch of a process takes longer than any other.
-            for _ in range(2):
-                outcome, steps = engine.launch_among(
-                    ORIGINAL, engine.timeout_s, [Stores(slower * _LEAST_DELAY_S, words.all, [])]
-                )
-                if not outcome.ok:
-                    return self._give_up(outcome, words)
-                if not steps:
-                    return False
-                engine.restore()
-            trials = _Trials(engine, words, slower * _delay_s(outcome))
-            found = trials.waited_for(0, words.count)
-            if not found:
+            outcome, steps = self._among_all(words, slower * _LEAST_DELAY_S)
+            if not outcome.ok:
+                return self._give_up(outcome)
+            if not steps:
+                return False
+            trials = _Trials(engine, words, slower * _delay_s(outcome), self._mirrors)
+            found = trials.waited_for(0, words.count) if words.count else []
+            if not found and not self._mirrors:
                 return False
             waited_for = [each for part in found for each in words.between(*part)]
             own = trials.own(waited_for)
@@ -152,7 +163,25 @@ class PeerStores:
                 break
         return True
 
-    def _give_up(self, outcome: Outcome, words: _Words) -> bool:
+    def _among_all(self, words: _Words, delay_s: float) -> tuple[Outcome, int]:
+        """A launch among all stores, and how many steps it waited for; it shows whether there are signals."""
+        engine = self._engine
+        limit_s = engine.timeout_s
+        for words_on in _SIGNALS:
+            mirrors = _mirrors(engine.manifest, words_on)
+            for _ in range(2):  # the first launch of a process takes longer than any other
+                engine.restore()
+                stores = Stores(delay_s, words.all, [], mirrors)
+                outcome, steps = engine.launch_among(ORIGINAL, limit_s, [stores])
+                if not outcome.ok:
+                    break
+            if outcome.status != "timeout":
+                self._mirrors = mirrors if outcome.signals else []
+                break
+            limit_s = min(limit_s, _LEAST_LIMIT_S)
+        return outcome, steps
+
+    def _give_up(self, outcome: Outcome) -> bool:
         if outcome.status != "timeout":
             return False  # whatever it is, it is that of a launch without stores too, or it is judged there
         self._nothing_known(
@@ -174,7 +203,7 @@ class _Words:
         self.bits = bits
         self.all = ranges
         self._ends = list(itertools.accumulate(-(-(stop - start) // _WORD) for _, start, stop in ranges))
-        self.count = self._ends[-1]
+        self.count = self._ends[-1] if self._ends else 0
 
     def between(self, first: int, last: int) -> list[Range]:
         """Where words [first, last) are."""
@@ -192,8 +221,9 @@ class _Words:
 class _Trials:
     """Launches of the captured kernel among some of its peers' stores."""
 
-    def __init__(self, engine: OneRank, words: _Words, delay_s: float) -> None:
+    def __init__(self, engine: OneRank, words: _Words, delay_s: float, mirrors: list[Mirror]) -> None:
         self._engine = engine
+        self._mirrors = mirrors
         self._words = words
         self.delay_s = delay_s
         self._limit_s = min(engine.timeout_s, max(_LEAST_LIMIT_S, 20 * delay_s))
@@ -215,10 +245,10 @@ class _Trials:
         self._left -= 1
         words, engine = self._words, self._engine
         others = words.between(0, first) + words.between(last, words.count)
-        late = Stores(self.delay_s, words.between(first, last), [])
+        late = Stores(self.delay_s, words.between(first, last), [], self._mirrors)
         engine.restore()
         outcome, steps = engine.launch_among(
-            ORIGINAL, self._limit_s, [Stores(self.delay_s, others, []), late]
+            ORIGINAL, self._limit_s, [Stores(self.delay_s, others, [], self._mirrors), late]
         )
         return not outcome.ok or steps == 2
 
@@ -233,7 +263,9 @@ class _Trials:
             for region, mask in masks.items():
                 if poisoned and mask.any():
                     engine.fill(region, 0, engine.manifest.regions[region].size, _SEED, mask)
-            outcome, _ = engine.launch_among(ORIGINAL, self._limit_s, [Stores(self.delay_s, [], waited_for)])
+            outcome, _ = engine.launch_among(
+                ORIGINAL, self._limit_s, [Stores(self.delay_s, [], waited_for, self._mirrors)]
+            )
             if outcome.ok:
                 against = "poison" if poisoned else "pre"
                 return {
@@ -257,10 +289,36 @@ def of_engine(engine: OneRank) -> PeerStores | None:
             bits = bitmap.widened(engine.diff(region, "pre"), _WORD)
             changed.update({region: bits} if bits.any() else {})
     ranges = _ranges(changed)
-    if not ranges:
+    if ranges is None:
         return None
     found = PeerStores(engine)
     return found if found.learn(_Words(changed, ranges)) else None
+
+
+def _mirrors(manifest: Manifest, words_on: int) -> list[Mirror]:
+    """Each window with the memory of this rank that has its place here; none if they are too large to watch.
+
+    Ranks run the same program: what this one stores into another's memory that one stores into this one's,
+    at the same place or, if each rank has words of its own there, so many words on for each rank.
+    """
+    collective = manifest.collective
+    of_rank: dict[tuple[int, int], list[tuple[int, int]]] = {}  # by rank and size: base there, number
+    for number, region in enumerate(manifest.regions):
+        if collective is not None and region.shared and region.kind == "device":
+            rank, base = collective.rank, region.base
+            if region.owner is not None:
+                rank, base = region.owner.rank, region.owner.base
+            of_rank.setdefault((rank, region.size), []).append((base, number))
+    found = []
+    for (rank, size), windows in of_rank.items():
+        if collective is None or rank == collective.rank:
+            continue
+        own = of_rank.get((collective.rank, size), [])
+        shift = _WORD * words_on * (rank - collective.rank)
+        pairs = zip(sorted(windows), sorted(own), strict=False)
+        found += [Mirror(window, mine, shift) for (_, window), (_, mine) in pairs]
+    watched = sum(manifest.regions[mirror.window].size for mirror in found)
+    return found if watched <= _MOST_WATCHED else []
 
 
 def _ranges(bits: dict[int, Bits]) -> list[Range] | None:

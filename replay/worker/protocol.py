@@ -296,16 +296,29 @@ class Ended:
     line: int | None = None
     place: Place | None = None
     steps: int = 0  # of `Stores`, that came before the end
+    signals: int = 0  # that were answered, see `Mirror`
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """Another rank's memory, and this rank's in which that one stores the same, ``shift`` bytes on."""
+
+    window: int
+    region: int
+    shift: int
 
 
 @dataclass(frozen=True)
 class Stores:
     """What other ranks store while a launch runs, as the post-state has it: ``after_s`` seconds after the
-    step before; ``last`` one by one, when the ``values`` are there."""
+    step before; ``last`` one by one, when the ``values`` are there. From then on a word that the launch
+    changes in a window, and that is the same before and after it, is a signal: the other rank takes it
+    back, and gives the same one here."""
 
     after_s: float
     values: list[Range]
     last: list[Range]
+    mirrors: list[Mirror] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

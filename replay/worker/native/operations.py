@@ -232,10 +232,10 @@ class NativeBackend(StateOperations[States], Judging):
     def launch_among(self, which: str, stores: list[Stores], limit_s: float) -> Ended:
         if self._peers is None:
             self._peers = PeerStores(self.device, self.states)
-        self._peers.prepare(stores)
+        self._peers.prepare(stores, limit_s)
         ended = self._launched(which, limit_s, self._peers.serve)
         self._peers.finish()
-        return ended
+        return replace(ended, signals=self._peers.answered)
 
     def _launched(self, which: str, limit_s: float, meanwhile: Callable[[], int]) -> Ended:
         launcher = self._launchers[which]

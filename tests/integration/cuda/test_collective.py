@@ -17,7 +17,9 @@ TWO_DEVICES = {"KERNCAP_RIG_DEVICES": "2"}
 def captured_together(
     bench: Bench, what: str, *options: str, ranks: int = 3, way: str = "vmm", expect: int | None = None
 ) -> Captured:
-    kernel = {"reduce": "reduce", "ring": "ring", "twice": "meet_twice"}.get(what, "sum_of_windows")
+    kernel = {"reduce": "reduce", "ring": "ring", "twice": "meet_twice", "turns": "take_turns"}.get(
+        what, "sum_of_windows"
+    )
     return bench.capture(
         "--collective", str(ranks), "-k", kernel, *options,
         client=("ranks", str(ranks), what, way), extra=TWO_DEVICES,
@@ -132,6 +134,19 @@ def test_a_candidate_alone_that_waits_for_nobody(bench: Bench) -> None:
     path = by_rank(captured_together(bench, "reduce", "--launch", "0").paths)[1]
     check_alone(bench, path)
     document = bench.judge(path, "--candidate", candidate(bench, 2, REDUCE), extra=TWO_DEVICES)
+    assert document["result"] == "undecided", document
+
+
+def test_signals_that_are_taken_back(bench: Bench) -> None:
+    """What a rank gives to others while it waits, the others are taken to give to it."""
+    paths = by_rank(captured_together(bench, "turns", "--launch", "1").paths)
+    assert together(bench, paths)["result"] == "pass"
+    for path in paths:
+        check_alone(bench, path)
+        document = bench.judge(path, "--timeout", "20", extra=TWO_DEVICES)
+        assert any("taken back and given to it" in note for note in document["notes"]), document
+    kernel = "_Z10take_turnsPPfPfiiiii", *REDUCE[1:]
+    document = bench.judge(paths[0], "--candidate", candidate(bench, 1, kernel), extra=TWO_DEVICES)
     assert document["result"] == "undecided", document
 
 

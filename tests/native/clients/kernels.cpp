@@ -390,6 +390,37 @@ KERNEL(_Z10meet_twicePPfPfiiiii) {
   add_windows(launch);
 }
 
+// take_turns(float** windows, float* out, int rank, int ranks, int n, int round, int kills): all meet before
+// and after each adds up its share and puts it into all windows; a signal is a word that its receiver takes
+// back, as those of torch's symmetric memory. Editions: 1 meets only afterwards.
+KERNEL(_Z10take_turnsPPfPfiiiii) {
+  uint32_t rank = number(launch, 2), ranks = number(launch, 3), n = number(launch, 4);
+  auto* windows = rig_array<uint64_t>(pointer(launch, 0), ranks);
+  auto change = [&](uint32_t of, uint32_t slot, int from, int to) {
+    int* signal = flag_of(windows[of], slot);
+    for (int seen = from;
+         !__atomic_compare_exchange_n(signal, &seen, to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+         seen = from)
+      rest();
+  };
+  auto meet = [&] {
+    for (uint32_t other = 0; other < ranks; ++other)
+      if (other != rank) change(other, rank, 0, 1);
+    for (uint32_t other = 0; other < ranks; ++other)
+      if (other != rank) change(rank, other, 1, 0);
+  };
+  if (variant(launch) != 1) meet();
+  uint32_t share = n / ranks, first = rank * share;
+  for (uint32_t i = first; i < first + share; ++i) {
+    float sum = 0;
+    for (uint32_t other = 0; other < ranks; ++other) sum += rig_array<float>(windows[other], n)[i];
+    for (uint32_t other = 0; other < ranks; ++other) rig_array<float>(windows[other] + room, n)[i] = sum;
+  }
+  meet();
+  auto* out = rig_array<float>(pointer(launch, 1), n);
+  for (uint32_t i = 0; i < n; ++i) out[i] = rig_array<float>(windows[rank] + room, n)[i];
+}
+
 // ring(float* mine, float* next, float* out, int n, int round). Editions: 1 raises no flag, 2 puts the values
 // there after the flag, when they have been taken, 3 puts them one element too far, 4 does not wait.
 KERNEL(_Z4ringPfS_S_ii) {

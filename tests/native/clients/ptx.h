@@ -90,6 +90,8 @@
   ".param .u32 kills"
 #define REDUCE "_Z6reducePPfPfiiiii"
 #define PTX_REDUCE PTX_ENTRY(REDUCE, PTX_OF_RANKS)
+#define TAKE_TURNS "_Z10take_turnsPPfPfiiiii"
+#define PTX_TAKE_TURNS PTX_ENTRY(TAKE_TURNS, PTX_OF_RANKS)
 #define MEET_TWICE "_Z10meet_twicePPfPfiiiii"
 #define PTX_MEET_TWICE PTX_ENTRY(MEET_TWICE, PTX_OF_RANKS)
 #define SUM_OF_WINDOWS "_Z14sum_of_windowsPPfPfiiiii"

@@ -3,6 +3,7 @@
 //   reduce   each tells all others that its values are there, waits for all, and adds them up
 //   ring     each puts its values into the next rank's room, raises a flag there, and waits for its own
 //   twice    as reduce, but each flag has two values in one round
+//   turns    each adds up its share for all; signals are taken back
 //   sum      adds up all windows, without flags
 //   alone    sum, where rank 1 makes no launch before the others have ended
 //   leaves   sum, where rank 1 is killed after the first round
@@ -52,10 +53,11 @@ int run(int rank, const std::string& what, const std::string& way) {
   wait_for_all(rank, 1);
   for (int i = 0; i < count; ++i)
     if (i != rank) windows[static_cast<size_t>(i)] = import_window(way, device, shared->ranks[i].handle);
-  const char* image = PTX_HEAD PTX_REDUCE PTX_RING PTX_MEET_TWICE PTX_SUM_OF_WINDOWS;
+  const char* image = PTX_HEAD PTX_REDUCE PTX_RING PTX_MEET_TWICE PTX_TAKE_TURNS PTX_SUM_OF_WINDOWS;
   const char* name = what == "reduce"  ? REDUCE
                      : what == "ring"  ? RING
                      : what == "twice" ? MEET_TWICE
+                     : what == "turns" ? TAKE_TURNS
                                        : SUM_OF_WINDOWS;
   CUfunction function = load(image, name);
   CUdeviceptr table = upload(windows), out = allocate(n * sizeof(float));
