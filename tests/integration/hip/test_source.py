@@ -45,9 +45,11 @@ def captured(shared_bench: Bench, project: Path) -> Iterator[dict[str, Path]]:
     """Captured once; afterwards the project is gone: a reproducer stands alone."""
     names = ("blend", "transform_kernel")
     run = shared_bench.capture("-o", "out-blend", program=(project / "blend",), expect=len(names))
+    of_both = shared_bench.capture("-o", "out-both", "--launches", "0:2", program=(project / "blend",))
     gone = project.with_name("gone")
     project.rename(gone)
-    yield {manifest.kernel.name: path for path, manifest in run.manifests().items()}
+    paths = {manifest.kernel.name: path for path, manifest in run.manifests().items()}
+    yield {**paths, "range": of_both.path}
     gone.rename(project)
 
 
@@ -86,6 +88,33 @@ def test_the_recipe_is_the_builds_own(reproducer: Path, project: Path) -> None:
     assert {"-O3", "-DOFFSET=0.5f", "-std=c++17"} <= set(build.options)
     assert not any("arch" in option for option in build.options)
     assert {f"source/{name}" for name in (ONE, TWO, GAIN)} <= set(build.headers.values())
+
+
+# For the first launch of the range: with the application's options and headers.
+NEW = """
+#include <hip/hip_runtime.h>
+#include <gain.h>
+#include "one/shape.h"
+#include "two/shape.h"
+// kerncap: replaces 0:1
+// kerncap: launch mine<<<4, 128>>>(0.arg1, 0.arg0, OFFSET_OF, 500)
+__global__ void mine(float* out, const float* x, float added, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = one::shaped(x[i]) * GAIN + two::shaped(x[i]) + OFFSET + added;
+}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("added", "result"), [("0.0f", "pass"), ("0.25f", "fail")])
+@pytest.mark.parametrize("options", [(), ("--hostile",)])
+def test_a_new_source_is_compiled_like_the_launch_that_it_replaces(
+    bench: Bench, captured: dict[str, Path], added: str, result: str, options: tuple[str, ...]
+) -> None:
+    (bench.kerncap.folder / "new.hip").write_text(NEW.replace("OFFSET_OF", added))
+    extra = {"KERNCAP_AMD_EMULATOR": str(bench.rig.folder)}
+    done = bench("verify", "--json", captured["range"], "--candidate", "new.hip", *options, extra=extra)
+    assert done.judged["result"] == result, done.document
 
 
 def test_an_address_of_the_code_has_its_line(bench: Bench, reproducer: Path) -> None:
