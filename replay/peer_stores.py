@@ -258,21 +258,17 @@ class _Trials:
         masks = {
             region: bits & ~_bits(engine, waited_for, region) for region, bits in self._words.bits.items()
         }
-        for poisoned in (True, False):
-            engine.restore()
-            for region, mask in masks.items():
-                if poisoned and mask.any():
-                    engine.fill(region, 0, engine.manifest.regions[region].size, _SEED, mask)
-            outcome, _ = engine.launch_among(
-                ORIGINAL, self._limit_s, [Stores(self.delay_s, [], waited_for, self._mirrors)]
-            )
-            if outcome.ok:
-                against = "poison" if poisoned else "pre"
-                return {
-                    region: bitmap.widened(engine.diff(region, against, _SEED, mask), _WORD) & mask
-                    for region, mask in masks.items()
-                }
-        return None
+        engine.restore()
+        for region, mask in masks.items():
+            if mask.any():
+                engine.fill(region, 0, engine.manifest.regions[region].size, _SEED, mask)
+        stores = Stores(self.delay_s, [], waited_for, self._mirrors)
+        if not engine.launch_among(ORIGINAL, self._limit_s, [stores])[0].ok:
+            return None
+        return {
+            region: bitmap.widened(engine.diff(region, "poison", _SEED, mask), _WORD) & mask
+            for region, mask in masks.items()
+        }
 
 
 def of_engine(engine: OneRank) -> PeerStores | None:
