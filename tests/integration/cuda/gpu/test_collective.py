@@ -80,6 +80,7 @@ PUT = "if (i < n) next.room()[i] = mine.values()[i];"
 SUM = "if (i < n) out[i] = mine.values()[i] + __ldcv(mine.room() + i);"
 RAISE = "    raise(next.flag(blockIdx.x), round);\n"
 WAIT = "    wait_for(mine.flag(blockIdx.x), round);\n"
+FENCE = "  __threadfence_system();\n  __syncthreads();\n  if (threadIdx.x == 0) {"
 EDITS = {
     "same": {SUM: "if (i < n) out[i] = __ldcv(mine.room() + i) + mine.values()[i];"},
     "no flag": {RAISE: ""},
@@ -89,6 +90,8 @@ EDITS = {
 EDITS_ALONE = {
     **EDITS,
     "no wait": {WAIT: ""},
+    "no fence": {FENCE: FENCE.replace("  __threadfence_system();\n", "")},
+    "deadlock": {WAIT: WAIT.replace("round", "round + 1")},
     "flag first": {PUT: f"if (threadIdx.x == 0) raise(next.flag(blockIdx.x), round);\n  {PUT}", RAISE: ""},
 }
 
@@ -132,10 +135,11 @@ def test_each_rank_alone(
 def test_candidates_for_one_rank_alone(kerncap: CommandLine) -> None:
     path = captured_of_ranks(kerncap, "vmm", "0")["ring_step"][1]
     for name, candidate in candidates(kerncap.folder, EDITS_ALONE):
-        options = ("--json", "--timeout", "20", "--candidate", candidate)
+        options = ("--json", "--timeout", "5", "--candidate", candidate)
         document = kerncap("verify", *options, path, timeout=200).document
         expected = "fail" if name in ("no flag", "offset", "no wait") else "undecided"
         assert document["result"] == expected, (name, document)
+        assert (name == "deadlock") == ("did not end within 5 s" in document["summary"]), (name, document)
 
 
 def test_the_self_check_runs_the_ranks_together(kerncap: CommandLine) -> None:
