@@ -313,7 +313,7 @@ def _mirrors(manifest: Manifest, words_on: int) -> list[Mirror]:
         shift = _WORD * words_on * (rank - collective.rank)
         pairs = zip(sorted(windows), sorted(own), strict=False)
         found += [Mirror(window, mine, shift) for (_, window), (_, mine) in pairs]
-    watched = sum(manifest.regions[mirror.window].size for mirror in found)
+    watched = sum(manifest.regions[mirror.theirs].size for mirror in found)
     return found if watched <= _MOST_WATCHED else []
 
 

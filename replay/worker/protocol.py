@@ -301,10 +301,10 @@ class Ended:
 
 @dataclass(frozen=True)
 class Mirror:
-    """Another rank's memory, and this rank's in which that one stores the same, ``shift`` bytes on."""
+    """A region of another rank's, and ours in which that one stores the same, ``shift`` bytes on."""
 
-    window: int
-    region: int
+    theirs: int
+    ours: int
     shift: int
 
 

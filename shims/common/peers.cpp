@@ -9,6 +9,7 @@ namespace kerncap::peers {
 namespace {
 
 constexpr size_t most_named = 16;
+constexpr const char* communicator = "ncclDevComm";
 
 // The file behind a shared mapping of the host; empty for a private one, for one of a device, and for one
 // that the system made for memory without a file.
@@ -41,7 +42,7 @@ const char* library_of(const Kernel& kernel) {
   for (const char* start : {"ncclDevKernel", "ncclKernel", "ncclSymDevKernel", "ncclSymkDevKernel"})
     if (name.compare(0, std::strlen(start), start) == 0) return "NCCL";
   // A kernel that uses NCCL's device API (2.28 and newer) takes its communicator.
-  if (kernel.demangled.find("ncclDevComm", name.size()) != std::string::npos) return "NCCL";
+  if (kernel.demangled.find(communicator, name.size()) != std::string::npos) return "NCCL";
   return nullptr;
 }
 

@@ -45,7 +45,7 @@ class PeerStores:
         self._limit_s, self.answered = limit_s, 0
         steps = [(step, [self._post(each) for each in [*step.values, *step.last]]) for step in stores]
         size = sum(len(part) for _, parts in steps for part in parts)
-        windows = [self._states.sizes[mirror.window] for step in stores for mirror in step.mirrors]
+        windows = [self._states.sizes[mirror.theirs] for step in stores for mirror in step.mirrors]
         address = self._room(size + max(windows, default=0) + 8)
         self._seen = -(-(address + size) // 8) * 8
         self._steps = []
@@ -68,7 +68,7 @@ class PeerStores:
                 else:
                     self._store(target, part)
                 address += len(part)
-            windows = [(mirror, *self._quiet(mirror.window)) for mirror in step.mirrors]
+            windows = [(mirror, *self._quiet(mirror.theirs)) for mirror in step.mirrors]
         if windows:
             self._ends_within(self._limit_s, windows)
         return made
@@ -99,14 +99,14 @@ class PeerStores:
                 return has_ended
 
     def _take_back(self, mirror: Mirror, before: Words, is_quiet: Flags, give: bool) -> None:
-        base, size = self._states.base(mirror.window), before.nbytes
+        base, size = self._states.base(mirror.theirs), before.nbytes
         self._driver.call("cuMemcpyAsync", self._seen, base, size, self._stream)
         self.finish()
         now = host_bytes(self._seen, size).view("<u4")
         for word in np.flatnonzero((now != before) & is_quiet).tolist():
             at = 4 * word + mirror.shift
-            if give and 0 <= at <= self._states.sizes[mirror.region] - 4:
-                self._word(self._states.base(mirror.region) + at, int(now[word]))
+            if give and 0 <= at <= self._states.sizes[mirror.ours] - 4:
+                self._word(self._states.base(mirror.ours) + at, int(now[word]))
                 self.answered += 1
             self._word(base + 4 * word, int(before[word]))
 
