@@ -53,8 +53,9 @@ def dump_of(folder: Path, arch: str, way: str, extra: Mapping[str, str] | None =
         check=False,
     )
     assert done.returncode < 0, done.stderr
-    [found] = [each for each in folder.iterdir() if each.name.startswith("gpucore.") or each.suffix == ".gpu"]
-    return found, program
+    found = [each for each in folder.iterdir() if each.name.startswith("gpucore.") or each.suffix == ".gpu"]
+    assert found, f"{rig.folder} is of an older tree (make amd-gpu), or: {done.stderr}"
+    return found[0], program
 
 
 def read(path: Path, program: Path) -> dict[str, Any]:

@@ -88,8 +88,10 @@ class CoreFile:
             raise FormatError(
                 self.path, at, f"{size_text(size)} at once; at most {size_text(MAX_READ)} are read"
             )
-        self._file.seek(at)
-        data = self._file.read(size)
+        data = b""
+        if at + size <= self._size:
+            self._file.seek(at)
+            data = self._file.read(size)
         if len(data) != size:
             raise FormatError(
                 self.path, at, f"{size:,} bytes expected in a file of {self._size:,}; the dump was cut off"

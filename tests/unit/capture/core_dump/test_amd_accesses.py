@@ -110,7 +110,7 @@ def test_every_instruction_is_as_long_as_llvm_says(arch: str, older: str, tmp_pa
 
 def _instructions(tool: str, arch: str, image: Path) -> list[str]:
     """The words of each, but for what this LLVM doesn't know, and what is behind that."""
-    command = [tool, "--disassemble", "--triple=amdgcn--amdhsa", f"--mcpu={arch}", image]
+    command = [tool, "--disassemble", "--triple=amdgcn--amdhsa", f"--mcpu={arch}", str(image)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     listing = re.sub(r"\t\.long .*\n.*\n", "", done.stdout)
     return [] if done.returncode else re.findall(r"// [0-9A-F]{12}: ([0-9A-F ]{8,})$", listing, re.MULTILINE)
