@@ -32,10 +32,10 @@ from kerncap.replay.worker.protocol import Mirror, Range, Stores
 _WORD = 4
 _SEED = 0
 _MOST_RANGES = 1 << 16
-_MOST_TRIES = 256
+_MOST_TRIES, _LOST = 256, 8
 # What a launch does before it waits has to be done when stores come: twice the time of a whole launch.
 _LEAST_DELAY_S = 0.01
-_SLOWER = (1, 4, 16)  # a busy machine takes longer than it did
+_SLOWER = (1, 4)  # a busy machine takes longer than it did
 _LEAST_LIMIT_S = 2.0
 _BEFORE = "before a trial"
 _SIGNALS = (1, 0)  # words from one rank's signals to the next one's
@@ -159,7 +159,8 @@ class PeerStores:
             }
             self._values = _ranges(values) or []
             engine.restore()
-            if self._launch(ORIGINAL, engine.timeout_s)[0].ok and not engine.differing("post"):
+            ended, _ = self._launch(ORIGINAL, engine.timeout_s)
+            if ended.ok and not words.bits.keys() & set(engine.differing("post")):
                 break
         return True
 
@@ -250,6 +251,8 @@ class _Trials:
         outcome, steps = engine.launch_among(
             ORIGINAL, self._limit_s, [Stores(self.delay_s, others, [], self._mirrors), late]
         )
+        if not outcome.ok:  # a worker is gone, and more trials are likely to cost one each
+            self._left //= _LOST
         return not outcome.ok or steps == 2
 
     def own(self, waited_for: list[Range]) -> dict[int, Bits] | None:
