@@ -94,6 +94,18 @@ def test_a_fused_kernel_passes_and_a_wrong_one_fails(kerncap: CommandLine, chain
     assert wrong["result"] == "fail" and "2.Y_ptr" in wrong["summary"], wrong
 
 
+@pytest.mark.long
+def test_a_fused_kernel_is_proved(kerncap: CommandLine, chain: Path) -> None:
+    """That weights of a softmax are not negative is not known to a proof: Liger's square takes their maximum
+    with zero."""
+    text = FUSED.replace("    tl.store(", "    weights = tl.maximum(weights, 0.0)\n    tl.store(")
+    found = verified(kerncap, chain, text, "--prove")
+    assert found["result"] == "pass", found
+    assert found["stages"][-1]["shown"][0].startswith("PROVED equal over the reals"), found["stages"][-1]
+    found = verified(kerncap, chain, FUSED, "--prove")
+    assert found["result"] == "undecided" and "proof: not proved" in found["summary"], found
+
+
 def test_packed_opened_elsewhere_and_verified(kerncap: CommandLine, chain: Path, tmp_path: Path) -> None:
     packed = tmp_path / "chain.zip"
     assert kerncap("pack", chain, "-o", packed).status == 0
