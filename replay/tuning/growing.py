@@ -33,8 +33,7 @@ class Growing:
         self._start = start
         self._count = others
         self._left = expected
-        self._begun = 0.0
-        self._ended = 0
+        self._ends: list[float] = []  # when the first device's trials ended, as `time.monotonic`
         self._others: Executor | None = None
         self._problem = ""
         self._changed = threading.Condition()
@@ -65,14 +64,13 @@ class Growing:
 
     def wait(self) -> list[Trial]:
         if not self._threads:
-            self._begun = self._begun or time.monotonic()
             trials = self._on_first(self._queue.popleft())
+            self._ends.append(time.monotonic())
         else:
             found = self._results.get()
             if isinstance(found, BaseException):
                 raise found
             trials = found
-        self._ended += 1
         self._left -= any(trial.state != "pruned" for trial in trials)
         if not self._threads and self._is_long():
             for run in (self._run_first, self._run_others):
@@ -93,8 +91,13 @@ class Growing:
             thread.join()
 
     def _is_long(self) -> bool:
-        passed = time.monotonic() - self._begun
-        return self._ended >= _FIRST_TRIALS and passed / self._ended * self._left > _LONG_S
+        """By the later half of the trials: the first one waits for the first compilation."""
+        count = len(self._ends)
+        if count < _FIRST_TRIALS:
+            return False
+        later = count - count // 2
+        passed_s = self._ends[-1] - self._ends[-1 - later]
+        return passed_s / later * self._left > _LONG_S
 
     # --- on threads ----------------------------------------------------------------------------------
 

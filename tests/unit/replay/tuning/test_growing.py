@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -73,6 +74,15 @@ def test_a_short_search_starts_nothing() -> None:
     assert executor.facts()["workers"] == 1 and executor.notes() == []
     executor.close()
     assert first.is_closed
+
+
+def test_a_search_is_not_long_for_its_first_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = iter([100.0 + number / 10 for number in range(JOBS)])
+    monkeypatch.setattr(growing, "time", SimpleNamespace(monotonic=lambda: next(ends)))
+    first = Device("first")
+    executor = searched(first, lambda: pytest.fail("a cluster was started"), expected=100)
+    assert first.ran == list(range(JOBS))
+    executor.close()
 
 
 def test_a_long_one_gets_other_devices(monkeypatch: pytest.MonkeyPatch) -> None:
