@@ -22,11 +22,11 @@ endfunction()
 # libraries that DEF lists. SOURCES: its own that dlsym calls.
 function(kerncap_interposes name def)
   set(common "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../common")
-  target_sources(${name} PRIVATE "${common}/foreign.cpp" "${common}/libdl.cpp" "${common}/loaded.cpp")
+  target_sources(${name} PRIVATE "${common}/foreign.cpp" "${common}/libdl.cpp")
   target_compile_definitions(${name} PRIVATE "KERNCAP_FOREIGN_DEF=\"${def}\"")
   if(KERNCAP_SANITIZE)
     # The sanitizer's own start asks dlsym for what it wraps, and is answered by these.
-    set_source_files_properties("${common}/foreign.cpp" "${common}/libdl.cpp" "${common}/loaded.cpp" ${ARGN}
+    set_source_files_properties("${common}/foreign.cpp" "${common}/libdl.cpp" ${ARGN}
                                 PROPERTIES COMPILE_OPTIONS "-fno-sanitize=all")
   endif()
 endfunction()

@@ -1,8 +1,8 @@
 #include "common/peers.h"
 
-#include <cstdio>
 #include <cstring>
 
+#include "common/mapped_file.h"
 #include "common/text.h"
 
 namespace kerncap::peers {
@@ -14,23 +14,9 @@ constexpr const char* communicator = "ncclDevComm";
 // The file behind a shared mapping of the host; empty for a private one, for one of a device, and for one
 // that the system made for memory without a file.
 std::string shared_file_at(uint64_t address) {
-  std::FILE* maps = std::fopen("/proc/self/maps", "re");
-  if (maps == nullptr) return {};
-  char line[4400];
-  std::string found;
-  while (std::fgets(line, sizeof line, maps) != nullptr) {
-    unsigned long long start = 0, end = 0;
-    char permissions[8] = "";
-    int path_at = 0;
-    if (std::sscanf(line, "%llx-%llx %7s %*s %*s %*s %n", &start, &end, permissions, &path_at) < 3) continue;
-    if (address < start || address >= end) continue;
-    if (permissions[3] == 's' && path_at != 0) found = line + path_at;
-    break;
-  }
-  std::fclose(maps);
-  while (!found.empty() && (found.back() == '\n' || found.back() == ' ')) found.pop_back();
-  bool is_device = found.compare(0, 5, "/dev/") == 0 && found.compare(0, 9, "/dev/shm/") != 0;
-  return is_device ? std::string() : found;
+  MappedFile found = mapped_file(address);
+  bool is_device = found.path.compare(0, 5, "/dev/") == 0 && found.path.compare(0, 9, "/dev/shm/") != 0;
+  return is_device || !found.shared ? std::string() : found.path;
 }
 
 }  // namespace

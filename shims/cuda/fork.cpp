@@ -7,9 +7,9 @@
 
 #include "common/capture.h"
 #include "common/glibc_floor.h"
+#include "common/kept_images.h"
 #include "common/runtime_programs.h"
 #include "cuda/graphs.h"
-#include "cuda/images.h"
 #include "cuda/registry.h"
 #include "cuda/registry_textures.h"
 #include "cuda/stream_order.h"
@@ -29,7 +29,7 @@ namespace {
 void before() noexcept {
   // A child may compile with NVRTC though the driver is gone.
   programs::lock();
-  detail::lock_images();
+  images::lock();
   detail::lock_registry();
   detail::lock_streams();
   detail::lock_textures();
@@ -43,7 +43,7 @@ void in_parent() noexcept {
   detail::unlock_textures();
   detail::unlock_streams();
   detail::unlock_registry();
-  detail::unlock_images();
+  images::unlock();
   programs::unlock();
 }
 

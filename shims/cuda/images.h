@@ -34,12 +34,6 @@ bool program_of_bytes(const void* data, size_t size, RuntimeProgram* program) no
 // function to ask. False: none is found.
 bool layout_in_cubin(const Image& image, const std::string& kernel, std::vector<Parameter>* layout) noexcept;
 
-// Around a fork (fork.cpp).
-namespace detail {
-void lock_images() noexcept;
-void unlock_images() noexcept;
-}  // namespace detail
-
 }  // namespace kerncap::cuda
 
 #endif  // KERNCAP_CUDA_IMAGES_H

@@ -7,10 +7,10 @@
 #include <new>
 
 #include "common/gate.h"
+#include "common/kept_images.h"
 #include "common/readable.h"
 #include "common/text.h"
 #include "hip/faults.h"
-#include "hip/images.h"
 #include "hip/kernel_objects.h"
 #include "hip/packets.h"
 #include "hip/tables.h"
@@ -128,7 +128,7 @@ std::string HipDevice::stream_text(void* stream) {
 
 std::string HipDevice::program_of(const Image& image) {
   RuntimeProgram program;
-  return hip::program_of(image, &program) ? json_of(program) : std::string();
+  return images::program_of(image.data, image.size, &program) ? json_of(program) : std::string();
 }
 
 std::vector<Allocation> HipDevice::globals(const Launch& launch, const std::vector<std::string>& names) {

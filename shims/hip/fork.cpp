@@ -9,12 +9,12 @@
 #include <atomic>
 
 #include "common/capture.h"
+#include "common/kept_images.h"
 #include "common/runtime_programs.h"
 #include "hip/agents.h"
 #include "hip/copies.h"
 #include "hip/faults.h"
 #include "hip/graphs.h"
-#include "hip/images.h"
 #include "hip/kernel_objects.h"
 #include "hip/queues.h"
 #include "hip/tables.h"
@@ -25,7 +25,7 @@ namespace {
 void before() noexcept {
   programs::lock();
   lock_graphs();
-  lock_images();
+  images::lock();
   lock_code();
   lock_queues();
   copies::lock();
@@ -35,7 +35,7 @@ void in_parent() noexcept {
   copies::unlock();
   unlock_queues();
   unlock_code();
-  unlock_images();
+  images::unlock();
   unlock_graphs();
   programs::unlock();
 }

@@ -2,10 +2,10 @@
 #include "common/capture.h"
 #include "common/foreign.h"
 #include "common/glibc_floor.h"
+#include "common/kept_images.h"
 #include "common/libdl.h"
 #include "common/runtime_programs.h"
 #include "hip/fork.h"
-#include "hip/images.h"
 
 namespace kerncap {
 
@@ -57,7 +57,7 @@ int ForeignWrap::hiprtcGetCode(void* program, char* code) const noexcept {
   RuntimeProgram known;
   if (result == 0 && code != nullptr && next.hiprtcGetCodeSize != nullptr &&
       next.hiprtcGetCodeSize(program, &size) == 0 && programs::find({next.base, program}, &known))
-    hip::note_program(code, size, known);
+    images::remember_result(reinterpret_cast<const uint8_t*>(code), size, &known, "hiprtc");
   return result;
 }
 
