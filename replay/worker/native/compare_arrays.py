@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common import outside_tolerance
+from ..common import other_values, outside_tolerance
 from ..common.host_bytes import Bytes
 from ..common.poison import words
 from ..job import JobView
@@ -16,7 +16,6 @@ from .dtypes import BITS, Number
 
 ELEMENTS = 2 * 1024 * 1024  # per step; float64 differences of a step are held at once
 LEAST_NORMAL = {"float16": 2.0**-14, "float64": 2.0**-1022}  # of the others: as float32
-_PERTURB_SEED = 8  # of the numbers that contents are changed by
 
 
 def extent(view: JobView) -> tuple[int, int]:
@@ -166,15 +165,13 @@ def perturb(kind: Number, tensor: Any, chosen: Any, view: int) -> int:
     for block in _blocks(tensor.shape):
         whole = tensor[block]
         part = np.atleast_1d(whole)
-        numbers = words(np, _PERTURB_SEED, view, at, part.size).reshape(part.shape)
+        numbers = words(np, other_values.PERTURB_SEED, view, at, part.size).reshape(part.shape)
         at += part.size
         wanted = np.atleast_1d(chosen[block]) != 0
         if kind.floating:
             x = kind.decode(part)
-            u = numbers.astype(np.float64) / 255
-            sign = np.where(numbers % 4 == 0, -1.0, 1.0)
             with np.errstate(all="ignore"):
-                new = np.where(x == 0, (u + 0.05) * 0.25, x * (0.5 + u)) * sign
+                new = other_values.perturbed(np, x, numbers.astype(np.float64) / 255, numbers % 4 == 0)
             wanted &= np.isfinite(x)
             bits = kind.encode(np.where(wanted, new, 0.0))
         else:

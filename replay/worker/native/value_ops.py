@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from ..common import other_values
 from ..common.boundary_values import on_boundaries
 from ..common.error_statistics import FORMATS, Boxes, Errors
 from ..common.failures import Refused
@@ -18,8 +18,6 @@ from ..protocol import REFERENCE, ErrorBoxes, ErrorStatistics, Limits, Spread
 from . import compare_arrays
 from .dtypes import Number, as_parts, number
 
-_SEED = 10  # as in `torch_backend/redraw.py`
-_SPREAD_SEED = 1000
 _SMALL = 4096  # elements, as in `torch_backend/boundaries.py`
 _MOST_ELEMENTS = 1 << 27  # of a tensor that gets other values: they are all on the host at once
 
@@ -120,19 +118,25 @@ def redraw(
     values = x[finite]
     if not values.size:
         return False
-    if ordered and values.min() != values.max():
-        x[finite] = values * (0.75 + 0.03125 * (seed % 4))
+    low, high = values.min(), values.max()
+    if ordered and low != high:
+        x[finite] = other_values.shrunk_in_order(values, seed)
     else:
-        u = words(np, _SEED + 2 * seed, view, 0, x.size).astype(np.float64)[finite] / 255
-        places = _places(values.size, seed)
-        x[finite] = (u + 0.05) * 0.25 if not values.any() else values[places] * (0.75 + 0.25 * u)
+        u = _numbers_to_1(other_values.REDRAW_SEED + 2 * seed, view, x.size)[finite]
+        moved = values[_places(values.size, seed)]
+        x[finite] = other_values.shrunk(moved, u) if values.any() else other_values.small(u)
     if spread is not None:
-        low, high = values.min(), values.max()
-        x[finite] = _spread(x[finite], view, FORMATS.get(kind.name, (1, 0))[0], spread, ordered, low, high)
+        u, v = _numbers_to_1(other_values.SPREAD_SEED, view, 2 * finite.size).reshape(2, -1)
+        epsilon = 2.0 ** (1 - FORMATS.get(kind.name, (1, 0))[0])
+        x[finite] = other_values.spread(np, x[finite], u, v, spread, ordered, epsilon, low, high)
     new = np.where(np.isfinite(x), kind.encode(np.where(np.isfinite(x), x, 0.0)), bits.reshape(-1))
     changed = bool((new != bits.reshape(-1)).any())
     bits[...] = new.reshape(bits.shape)
     return changed
+
+
+def _numbers_to_1(seed: int, view: int, count: int) -> Any:
+    return words(np, seed, view, 0, count).astype(np.float64) / 255
 
 
 def _give_boundaries(
@@ -183,11 +187,7 @@ def _reordered(kind: Number, bits: Any, seed: int) -> bool:
 
 
 def _places(n: int, seed: int) -> Any:
-    """A permutation of n places: a step that has no common divisor with n."""
-    step = max(1, int(n * 0.6180339887)) + 2 * seed
-    while math.gcd(step, n) != 1:
-        step += 1
-    return (np.arange(n) * step + n // 3 + seed) % n
+    return other_values.permutation(np.arange(n), n, seed)
 
 
 def _is_sorted(x: Any) -> bool:
@@ -196,15 +196,3 @@ def _is_sorted(x: Any) -> bool:
         return False
     rows = x.reshape(-1, x.shape[-1])[: max(1, compare_arrays.ELEMENTS // x.shape[-1])]
     return bool((rows[:, 1:] >= rows[:, :-1]).all())
-
-
-def _spread(x: Any, view: int, precision: int, spread: Spread, ordered: bool, low: float, high: float) -> Any:
-    """Finite values beyond their range, as `torch_backend/redraw.py` has them."""
-    u, v = words(np, _SPREAD_SEED, view, 0, 2 * x.size).reshape(2, -1).astype(np.float64) / 255
-    if not ordered:
-        x = np.where(x == 0, (u + 0.05) * 0.25, x)
-        x = np.where(u < 0.5, -x, x) if spread.signs else x
-    epsilon = 2.0 ** (1 - precision)
-    factor, summand = spread.scaled(low, high, epsilon)
-    jitter = max(spread.jitter, epsilon) if spread.jitter else 0.0
-    return (x * factor + summand) * (1 + jitter * (2 * v - 1))

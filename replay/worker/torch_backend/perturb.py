@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 
+from ..common import other_values
 from ..common.poison import pattern
 from .compare_views import pieces
-
-_SEED = 8  # of the numbers that contents are changed by
 
 
 def perturb(tensor: Any, chosen: Any, view: int) -> int:
@@ -26,15 +25,13 @@ def perturb(tensor: Any, chosen: Any, view: int) -> int:
     changed = at = 0
     for _, part, wanted in pieces(tensor, chosen):
         count = part.numel()
-        numbers = pattern(torch, _SEED, view, at, count, part.device).reshape(part.shape)
+        numbers = pattern(torch, other_values.PERTURB_SEED, view, at, count, part.device).reshape(part.shape)
         at += count
         if not wanted.any():
             continue
         if part.dtype.is_floating_point:
             x = part.to(torch.float64)
-            u = numbers.to(torch.float64) / 255
-            sign = torch.where(numbers % 4 == 0, -1.0, 1.0)
-            new = torch.where(x == 0, (u + 0.05) * 0.25, x * (0.5 + u)) * sign
+            new = other_values.perturbed(torch, x, numbers.to(torch.float64) / 255, numbers % 4 == 0)
             wanted = wanted.to(torch.bool) & torch.isfinite(x)
             part.copy_(torch.where(wanted, new, x).to(part.dtype))
         else:

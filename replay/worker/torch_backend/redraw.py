@@ -10,12 +10,10 @@ from typing import Any
 
 import torch
 
+from ..common import other_values
 from ..common.poison import pattern
 from ..protocol import Spread
 from .compare_views import ELEMENTS, Idle, never
-
-_SEED = 10  # of the numbers that values shrink by; 8 is `perturb`'s
-_SPREAD_SEED = 1000
 
 
 def redraw(
@@ -54,7 +52,9 @@ def redraw(
         else:
             new = _floats(old, seed, view, start, ordered, low, high)
             if spread is not None:
-                new = _spread(spread, new, view, start, ordered, tensor.dtype, low, high)
+                u, v = _numbers(other_values.SPREAD_SEED, view, start, 2 * new.numel(), new.device).chunk(2)
+                epsilon = torch.finfo(tensor.dtype).eps
+                new = other_values.spread(torch, new, u, v, spread, ordered, epsilon, low, high)
         part.copy_(new.to(flat.dtype))
         changed = changed or not torch.equal(part.to(wide).nan_to_num(), old.nan_to_num())
     if not tensor.is_contiguous():  # what was changed is a copy
@@ -62,41 +62,26 @@ def redraw(
     return changed
 
 
-def _spread(
-    spread: Spread, x: Any, view: int, start: int, ordered: bool, dtype: Any, low: float, high: float
-) -> Any:
-    """Values as float64, from element ``start`` of a view on, beyond their range."""
-    u = pattern(torch, _SPREAD_SEED, view, start, 2 * x.numel(), x.device).to(torch.float64) / 255
-    u, v = u[: x.numel()], u[x.numel() :]
-    if not ordered:
-        x = torch.where(x == 0, (u + 0.05) * 0.25, x)
-    if spread.signs and not ordered:
-        x = torch.where(u < 0.5, -x, x)
-    epsilon = torch.finfo(dtype).eps
-    factor, summand = spread.scaled(low, high, epsilon)
-    jitter = max(spread.jitter, epsilon) if spread.jitter else 0.0
-    return (x * factor + summand) * (1 + jitter * (2 * v - 1))
+def _numbers(seed: int, view: int, start: int, count: int, device: Any) -> Any:
+    """From 0 to 1."""
+    return pattern(torch, seed, view, start, count, device).to(torch.float64) / 255
 
 
 def _floats(x: Any, seed: int, view: int, start: int, ordered: bool, low: float, high: float) -> Any:
     finite = torch.isfinite(x)
     if ordered and low != high:
-        return torch.where(finite, x * (0.75 + 0.03125 * (seed % 4)), x)
-    u = pattern(torch, _SEED + 2 * seed, view, start, x.numel(), x.device).to(torch.float64) / 255
+        return torch.where(finite, other_values.shrunk_in_order(x, seed), x)
+    u = _numbers(other_values.REDRAW_SEED + 2 * seed, view, start, x.numel(), x.device)
     if low == high == 0.0:
-        return torch.where(finite, (u + 0.05) * 0.25, x)
+        return torch.where(finite, other_values.small(u), x)
     values = x[finite]
     x = x.clone()
-    x[finite] = values[_places(values.numel(), seed, x.device)] * (0.75 + 0.25 * u[finite])
+    x[finite] = other_values.shrunk(values[_places(values.numel(), seed, x.device)], u[finite])
     return x
 
 
 def _places(n: int, seed: int, device: Any) -> Any:
-    """A permutation of n places: a step that has no common divisor with n."""
-    step = max(1, int(n * 0.6180339887)) + 2 * seed
-    while math.gcd(step, n) != 1:
-        step += 1
-    return (torch.arange(n, dtype=torch.int64, device=device) * step + n // 3 + seed) % n
+    return other_values.permutation(torch.arange(n, dtype=torch.int64, device=device), n, seed)
 
 
 def is_sorted(tensor: Any, wide: Any, idle: Idle) -> bool:
