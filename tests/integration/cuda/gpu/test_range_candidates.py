@@ -9,6 +9,7 @@ import pytest
 
 from kerncap.replay.candidates import tools
 from tests.integration.conftest import CommandLine
+from tests.integration.triton.test_range_candidates import ONE
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 
@@ -55,6 +56,16 @@ def test_one_that_does_not_compile(kerncap: CommandLine, mlp: Path) -> None:
     wrong.write_text(FUSED.read_text().replace("tl.sigmoid(gate)", "tl.sigmoidal(gate)"))
     found = kerncap("verify", "--json", mlp, "--candidate", wrong, *NEEDED_NO_MORE).judged
     assert found["result"] == "fail" and "does not compile" in found["summary"], found
+
+
+def test_a_fused_kernel_is_proved(kerncap: CommandLine, mlp: Path) -> None:
+    """With the TTIR that was captured on one side."""
+    (kerncap.folder / "one.py").write_text(ONE)
+    options = ("--candidate", "one.py", "--intermediate", "1.c", "--prove")
+    found = kerncap("verify", "--json", mlp, *options).judged
+    assert (found["result"], found["engine"]) == ("pass", "binary"), found
+    [proof] = [stage for stage in found["stages"] if stage["name"] == "proof"]
+    assert proof["shown"][0].startswith("PROVED equal over the reals"), proof
 
 
 # The same in CUDA C++: a block for each row; M = 16 rows, K = 32, N = 32 columns.
