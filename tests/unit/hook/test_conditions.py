@@ -68,7 +68,7 @@ def test_an_interpreter_error_is_a_fault_and_still_raised(run: Run) -> None:
 # Puts host memory in the device's place, so that the whole way of a conditional launch runs here.
 STAND_IN = """
 import contextlib, sys, types, torch, triton
-state, conditions, cuda = (sys.modules["kerncap_triton." + n] for n in ("state", "conditions", "cuda"))
+from kerncap_triton import conditions, memory_state as state, torch_device as cuda
 state.is_on_device = conditions.is_on_device = lambda region: True
 made, clones_of, copy_out = [], cuda.clones_of, cuda.copy_out
 cuda.clones_of = lambda regions, timeout_s: made.append(len(regions)) or clones_of(regions, timeout_s)
