@@ -10,6 +10,7 @@ import pytest
 from kerncap.format import Reproducer
 from tests.integration.cuda.collective import by_rank, check_windows
 from tests.integration.cuda.conftest import Bench, Captured
+from tests.parameters import first_of
 
 TWO_DEVICES = {"KERNCAP_RIG_DEVICES": "2"}
 
@@ -66,6 +67,7 @@ def test_more_processes_than_ranks(bench: Bench) -> None:
     assert any("this process is rank 2 of --collective 2" in each for each in captured.document["failed"])
 
 
+@pytest.mark.long
 def test_kernels_that_do_not_fit_on_a_device_at_once(bench: Bench) -> None:
     """Without MPS processes take turns, and with it kernels that fit run at once."""
     paths = by_rank(captured_together(bench, "reduce", "--launch", "0", ranks=4).paths)
@@ -100,7 +102,7 @@ def together(bench: Bench, paths: list[Path], *options: str | Path) -> dict[str,
     return done.judged
 
 
-@pytest.mark.parametrize("way", ["vmm", "ipc"])
+@first_of("way", ["vmm", "ipc"])
 def test_eight_ranks_replay_together_and_each_alone(bench: Bench, way: str) -> None:
     paths = by_rank(captured_together(bench, "reduce", ranks=8, way=way).paths)
     document = together(bench, paths)
@@ -151,6 +153,7 @@ def test_signals_that_are_taken_back(bench: Bench) -> None:
     assert document["result"] == "undecided", document
 
 
+@pytest.mark.long
 def test_a_value_between_those_that_are_known_is_not_waited_for_in_vain(bench: Bench) -> None:
     paths = by_rank(captured_together(bench, "twice", "--launch", "0").paths)
     assert together(bench, paths)["result"] == "pass"
@@ -159,6 +162,7 @@ def test_a_value_between_those_that_are_known_is_not_waited_for_in_vain(bench: B
     assert any("an earlier value of a flag" in reason for reason in document["reasons"]), document
 
 
+@pytest.mark.long
 def test_candidates_are_judged_in_all_ranks(bench: Bench) -> None:
     paths = by_rank(captured_together(bench, "ring", "--launch", "1").paths)
     assert together(bench, paths)["result"] == "pass"

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.parameters import first_of
+
 from .conftest import Bench, Programs
 
 N = 500
@@ -101,7 +103,7 @@ def test_one_that_leaves_an_intermediate_out(bench: Bench, graph: Path) -> None:
     assert found["result"] == "undecided" and "--intermediate 1.arg1 says" in found["summary"], found
 
 
-@pytest.mark.parametrize(
+@first_of(
     ("old", "new", "said"),
     [
         ("float factor", "flaot factor", "does not compile the candidate: "),
