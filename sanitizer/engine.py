@@ -31,8 +31,8 @@ from kerncap.sanitizer.findings import (
     join,
 )
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.limited_contents import LimitedContents
 from kerncap.sanitizer.line_comments import Commented, commented
+from kerncap.sanitizer.max_memory import LimitedContents
 from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.shared import check as shared
 from kerncap.sanitizer.symbolic.expr import Variable, forgetting

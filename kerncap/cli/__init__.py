@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem
 
 import kerncap
 from kerncap import failure, interrupts, log, scratch, streams
-from kerncap.cli import memory_limit
+from kerncap.cli import address_space_limit
 from kerncap.errors import InternalError
 
 # name -> one line; the command itself is `kerncap.cli.<name>:command`, with `_` for a dash.
@@ -75,7 +75,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        memory_limit.meet()
+        address_space_limit.meet()
         command = importlib.import_module(f"kerncap.cli.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command

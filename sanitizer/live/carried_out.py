@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kerncap.errors import KerncapError
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.limited_contents import LimitedContents
+from kerncap.sanitizer.max_memory import LimitedContents
 from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.paged_bytes import Bytes
 from kerncap.sanitizer.pointer_origins import written_storages

@@ -11,8 +11,8 @@ from kerncap.sanitizer import engine
 from kerncap.sanitizer.checks.concrete_tier import settle
 from kerncap.sanitizer.findings import LaunchReport, Proved, Unproven
 from kerncap.sanitizer.launch import Launch, NoContents, ScalarArgument, Storage, TensorArgument
-from kerncap.sanitizer.limited_contents import LimitedContents
 from kerncap.sanitizer.live.carried_out import CarryOutError, carry_out
+from kerncap.sanitizer.max_memory import LimitedContents
 from kerncap.sanitizer.options import Options
 from kerncap.sanitizer.paged_bytes import PAGE, Bytes, NotReadable, PagedBytes, Run
 from tests.unit.sanitizer.compiled import analysis_of
