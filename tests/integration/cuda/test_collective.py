@@ -140,6 +140,7 @@ def test_a_candidate_alone_that_waits_for_nobody(bench: Bench) -> None:
     assert document["result"] == "undecided", document
 
 
+@pytest.mark.long
 def test_signals_that_are_taken_back(bench: Bench) -> None:
     """What a rank gives to others while it waits, the others are taken to give to it."""
     paths = by_rank(captured_together(bench, "turns", "--launch", "1").paths)

@@ -59,6 +59,7 @@ def project(tmp_path: Path) -> Path:
     return folder.parent
 
 
+@pytest.mark.long
 def test_a_launch_of_triton_is_verified(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
