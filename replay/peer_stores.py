@@ -298,7 +298,7 @@ def _mirrors(manifest: Manifest, words_on: int) -> list[Mirror]:
     """Each window with the memory of this rank that has its place here; none if they are too large to watch.
 
     Ranks run the same program: what this one stores into another's memory that one stores into this one's,
-    at the same place or, if each rank has words of its own there, so many words on for each rank.
+    at the same place or, if each rank has words of its own there, that many words further on for each rank.
     """
     collective = manifest.collective
     of_rank: dict[tuple[int, int], list[tuple[int, int]]] = {}  # by rank and size: base there, number

@@ -170,7 +170,7 @@ def test_a_proof_is_about_the_results(
 
 @pytest.mark.long
 def test_a_proof_that_fails_to_decide(kerncap: CommandLine, mlp: Path) -> None:
-    """A root for each of 16 rows is too much for it. What may be needed is told in any case."""
+    """The proof gives up on a root for each of 16 rows. What may be needed is still named."""
     found = verified(kerncap, mlp, FUSED, *NEEDED_NO_MORE, "--prove")
     assert found["result"] == "undecided" and "too many comparisons and roots" in found["summary"], found
     found = verified(kerncap, mlp, FUSED, "--prove")

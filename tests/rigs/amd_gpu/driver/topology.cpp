@@ -16,7 +16,7 @@
 namespace amd_gpu {
 namespace {
 
-// Which bits of an address a watch point compares, and whether each wave is told its workgroup in any case.
+// Which bits of an address a watch point compares, and whether each wave always gets its workgroup.
 // Source: kfd_topology_set_capabilities of amdkfd's kfd_topology.c.
 constexpr unsigned watches(unsigned lowest, unsigned highest) {
   return lowest << HSA_DBG_WATCH_ADDR_MASK_LO_BIT_SHIFT | highest << HSA_DBG_WATCH_ADDR_MASK_HI_BIT_SHIFT;

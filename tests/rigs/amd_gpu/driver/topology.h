@@ -17,7 +17,7 @@ struct Chip {
 
 const Chip& chip_of(const Driver& state);
 
-// What the topology and a debugger are told alike.
+// What both the topology and a debugger are given.
 constexpr unsigned amd_vendor = 0x1002, waves_per_simd = 8;
 constexpr uint64_t gpuvm_base = 0x200000, gpuvm_limit = (1ULL << 47) - 1;
 constexpr unsigned location_of(unsigned ordinal) {
