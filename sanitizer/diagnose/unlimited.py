@@ -22,6 +22,7 @@ from kerncap.sanitizer.symbolic.expr import (
     maximum,
     minimum,
     mul,
+    rem_trunc,
     sub,
     var,
     wrap,
@@ -42,6 +43,7 @@ _ARITHMETIC: dict[str, Callable[..., Expr | None]] = {
     "arith.subi": sub,
     "arith.muli": mul,
     "arith.divsi": div_trunc,
+    "arith.remsi": rem_trunc,
     "arith.shrsi": _shift_right,
     "arith.minsi": minimum,
     "arith.maxsi": maximum,
@@ -152,6 +154,8 @@ class _Reader:
         exact, ideal = (arithmetic(*numbers) for numbers in zip(*known, strict=True))
         if exact is None or ideal is None:
             return None
+        if owner.name == "arith.remsi":  # meant to lose upper bits: it is taken exactly as it is
+            ideal = exact
         actual = wrap(exact, element.width)
         if actual is not exact and actual.low is not None and actual.low == actual.high:
             self.folded.append(Folded(value, ideal, actual.low))
