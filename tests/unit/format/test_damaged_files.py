@@ -167,7 +167,7 @@ def test_no_reproducer_at_all(tmp_path: Path) -> None:
 
 
 def test_a_flip_anywhere_is_noticed(folder: Path) -> None:
-    """Some bits of every file; what is left over is text that names the same thing (there is none)."""
+    """Bits of every file, one at a time; no file has any that may change unnoticed."""
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         data = path.read_bytes()
         for at in range(0, len(data), max(1, len(data) // 23)):

@@ -63,7 +63,7 @@ def test_candidates_that_do_not_fit_are_refused_by_name(tmp_path: Path) -> None:
 
 def test_a_compiler_that_is_missing_is_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def build(*_: Any) -> Path:
-        raise BackendUnavailable("nvcc", "there is none")
+        raise BackendUnavailable("nvcc", "not installed")
 
     monkeypatch.setattr(candidates, "compile_candidate", build)
     source = tmp_path / "k.cu"
