@@ -8,27 +8,22 @@ ends without it.
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import msgspec
-
 from kerncap import scratch
-from kerncap.errors import BackendUnavailable, ReplayError, UsageError
+from kerncap.errors import ReplayError
 from kerncap.format import Reproducer
-from kerncap.format.memory_index import State
-from kerncap.format.schema import Manifest, Region, View
 from kerncap.replay import doubts
-from kerncap.replay.choose_engine import Choice, choose, without_torch
+from kerncap.replay.choose_engine import Choice
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.handle_exchange import HandleExchange
+from kerncap.replay.joined_ranks import AllReproducers, choices_of, given_windows, in_order, joined
 from kerncap.replay.outcome import Facts, Outcome
 from kerncap.replay.staging import Job, stage
 from kerncap.replay.worker import job, protocol
@@ -64,34 +59,6 @@ class RankEngine(Engine):
         return ""  # which one rank can't say: see `Together.launch`
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A region or a view of the engine: the rank's number, and its own number there."""
-
-    rank: int
-    number: int
-
-
-class _AllReproducers:
-    """That of rank 0, but for what is asked by region."""
-
-    def __init__(self, of_rank: Sequence[Reproducer], manifest: Manifest, regions: Sequence[_Part]) -> None:
-        self._of_rank = of_rank
-        self._regions = regions
-        self.manifest = manifest
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._of_rank[0], name)
-
-    def chunks_changed(self, region: int) -> list[int]:
-        part = self._regions[region]
-        return self._of_rank[part.rank].chunks_changed(part.number)
-
-    def read(self, state: State, region: int, start: int, size: int) -> bytes:
-        part = self._regions[region]
-        return self._of_rank[part.rank].read(state, part.number, start, size)
-
-
 class Together(Engine):
     """An `Engine` for all ranks of one collective launch; their reproducers are closed with it."""
 
@@ -102,9 +69,9 @@ class Together(Engine):
         """Raises UsageError for reproducers that are not all ranks of one launch, and as `Engine`."""
         of_rank = in_order(reproducers)
         self.timeout_s = timeout_s
-        given = _given(of_rank)
-        self._regions, self._views, self.manifest, shared = _joined(of_rank, given)
-        self.reproducer = cast("Reproducer", _AllReproducers(of_rank, self.manifest, self._regions))
+        given = given_windows(of_rank)
+        self._regions, self._views, self.manifest, shared = joined(of_rank, given)
+        self.reproducer = cast("Reproducer", AllReproducers(of_rank, self.manifest, self._regions))
         self.never_poisoned = frozenset(shared)
         self._snapshots = set()
         self._ran_python = False
@@ -117,7 +84,7 @@ class Together(Engine):
             "ranks", scratch.SHARED_MEMORY if scratch.SHARED_MEMORY.is_dir() else None
         )
         self._exchange = HandleExchange(self._folder.path)
-        choices = _choices(of_rank, device, python)
+        choices = choices_of(of_rank, device, python)
 
         def opened(rank: int) -> Callable[[], RankEngine]:
             ranks: job.JobRanks = {"rank": rank, "handles": str(self._exchange.path), "given": given[rank]}
@@ -380,120 +347,3 @@ class Together(Engine):
 
     def nonfinite(self, views: list[int], written: dict[int, Bits]) -> list[Nonfinite]:
         raise ReplayError("the values of several ranks are not searched for NaN")
-
-
-# --- the ranks' reproducers ------------------------------------------------------------------------------
-
-
-def in_order(reproducers: Sequence[Reproducer]) -> list[Reproducer]:
-    """Those of all ranks of one collective launch, by rank. Raises UsageError for others."""
-    found: dict[int, Reproducer] = {}
-    first = reproducers[0].manifest.collective
-    for reproducer in reproducers:
-        collective = reproducer.manifest.collective
-        if collective is None or first is None:
-            raise UsageError(f"{reproducer.path}: not captured with --collective; leave out --together")
-        if collective.id != first.id:
-            raise UsageError(
-                f"{reproducer.path}: of another launch than {reproducers[0].path}; give the ranks of one"
-            )
-        if collective.ranks != first.ranks:
-            raise UsageError(
-                f"{reproducer.path}: of {collective.ranks} ranks, {reproducers[0].path} of {first.ranks}; "
-                "give the ranks of one launch"
-            )
-        if collective.rank in found:
-            raise UsageError(f"{reproducer.path}: rank {collective.rank} is given twice; give each rank once")
-        found[collective.rank] = reproducer
-    missing = sorted(set(range(first.ranks if first is not None else 0)) - found.keys())
-    if missing:
-        raise UsageError(
-            f"{reproducers[0].path}: one of {first.ranks if first else 0} ranks; give rank "
-            f"{', '.join(map(str, missing))} too"
-        )
-    return [found[rank] for rank in sorted(found)]
-
-
-class _Spans:
-    """Ranges of addresses, which may overlap."""
-
-    def __init__(self, spans: Iterable[Sequence[int]]) -> None:
-        """Each: base, size."""
-        ordered = sorted((base, base + size) for base, size in spans)
-        self._bases = [base for base, _ in ordered]
-        self._ends = list(itertools.accumulate((end for _, end in ordered), max))
-
-    def reach(self, before: int) -> int:
-        """The last end of those that begin before an address; 0 without any."""
-        count = bisect.bisect_left(self._bases, before)
-        return self._ends[count - 1] if count else 0
-
-
-def _joined(
-    of_rank: Sequence[Reproducer], given: Sequence[Sequence[Sequence[int]]]
-) -> tuple[list[_Part], list[_Part], Manifest, set[int]]:
-    """The regions and views of all ranks, a manifest that has them, and which regions several ranks have."""
-    regions: list[_Part] = []
-    views: list[_Part] = []
-    shared: set[int] = set()
-    in_manifest: list[View] = []
-    regions_there: list[Region] = []
-    windows = [_Spans(each) for each in given]
-    for rank, reproducer in enumerate(of_rank):
-        manifest = reproducer.manifest
-        numbers = {}
-        for number, region in enumerate(manifest.regions):
-            if region.owner is None:
-                numbers[number] = len(regions)
-                is_window = windows[rank].reach(region.base + region.size) > region.base
-                if region.shared or is_window:
-                    shared.add(len(regions))
-                # Those who have it are here.
-                regions_there.append(msgspec.structs.replace(region, shared=None) if is_window else region)
-                regions.append(_Part(rank, number))
-        for number, view in enumerate(manifest.views):
-            if view.region in numbers:
-                views.append(_Part(rank, number))
-                name = f"rank{rank}.{view.name or f'view{number}'}"
-                in_manifest.append(msgspec.structs.replace(view, region=numbers[view.region], name=name))
-    manifest = msgspec.structs.replace(
-        of_rank[0].manifest,
-        regions=tuple(regions_there),
-        views=tuple(in_manifest),
-        zeros=tuple(zero for reproducer in of_rank for zero in reproducer.manifest.zeros),
-        collective=None,
-    )
-    return regions, views, manifest, shared
-
-
-def _given(of_rank: Sequence[Reproducer]) -> list[list[list[int]]]:
-    """By rank: (base, size) of its memory that others have as windows. Raises ReplayError if it lacks one."""
-    given: list[list[list[int]]] = [[] for _ in of_rank]
-    own = [_Spans((r.base, r.size) for r in each.manifest.regions if r.owner is None) for each in of_rank]
-    for reproducer in of_rank:
-        for region in reproducer.manifest.regions:
-            owner = region.owner
-            if owner is None:
-                continue
-            if own[owner.rank].reach(owner.base + 1) < owner.base + region.size:
-                raise ReplayError(
-                    f"{reproducer.path}: it has a window on memory that rank {owner.rank} did not keep; "
-                    "capture again"
-                )
-            given[owner.rank].append([owner.base, region.size])
-    return given
-
-
-def _choices(of_rank: Sequence[Reproducer], device: str, python: str | None) -> list[Choice]:
-    """An engine that launches an image for each rank: on the devices that they had, or all on one."""
-    found = []
-    for reproducer in of_rank:
-        manifest = reproducer.manifest
-        choice = choose(manifest, device=device, python=python)
-        choice = choice if choice.launcher == "native" else without_torch(choice, manifest) or choice
-        if choice.launcher != "native" or choice.memory != "cuda":
-            raise BackendUnavailable(
-                "a replay of all ranks together", "it launches images on CUDA devices only"
-            )
-        found.append(choice)
-    return found
