@@ -5,9 +5,10 @@
 #include <cstring>
 #include <new>
 
+#include "common/capture_steps.h"
 #include "common/device.h"
+#include "common/drain.h"
 #include "common/gate.h"
-#include "common/launch_capture.h"
 #include "common/process_capture.h"
 #include "common/quiet_signals.h"
 #include "common/writer_pool.h"

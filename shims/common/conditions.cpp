@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/capture_steps.h"
 #include "common/element_type.h"
-#include "common/launch_capture.h"
 #include "common/text.h"
 
 namespace kerncap {

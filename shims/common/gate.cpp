@@ -11,6 +11,7 @@
 #include <new>
 
 #include "common/clock.h"
+#include "common/launch.h"
 
 namespace kerncap::gate {
 namespace {
@@ -179,6 +180,11 @@ bool first_waiter(Waiter* who) noexcept {
     return true;
   }
   return false;
+}
+
+std::string text_of(const Waiter& who) {
+  return (who.kernel != nullptr ? "the launch of " + who.kernel->demangled : std::string("a call")) +
+         " in thread " + std::to_string(who.thread);
 }
 
 bool let_one_through(Waiter* who) noexcept {

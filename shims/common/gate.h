@@ -8,6 +8,7 @@
 #define KERNCAP_COMMON_GATE_H
 
 #include <cstdint>
+#include <string>
 
 namespace kerncap {
 struct Kernel;
@@ -45,6 +46,7 @@ struct Waiter {
   const Kernel* kernel = nullptr;
 };
 bool first_waiter(Waiter* who) noexcept;
+std::string text_of(const Waiter& who);  // "the launch of k in thread 7"
 // For who has it closed: one that waits passes, as the device may wait for what it does. False: none waits,
 // or the last one is still to come.
 bool let_one_through(Waiter* who) noexcept;

@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "common/capture_steps.h"
 #include "common/clock.h"
-#include "common/launch_capture.h"
 #include "common/text.h"
 
 namespace kerncap {

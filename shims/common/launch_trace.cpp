@@ -2,10 +2,10 @@
 // digests. Chunks are hashed on the device if it runs our kernels.
 #include <algorithm>
 
+#include "common/capture_steps.h"
 #include "common/clock.h"
 #include "common/gate.h"
 #include "common/host_scan.h"
-#include "common/launch_capture.h"
 #include "common/peers.h"
 
 namespace kerncap {

@@ -65,6 +65,12 @@ std::string size_text(uint64_t size_bytes) {
   return text;
 }
 
+std::string seconds_text(uint64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g s", static_cast<double>(ns) / 1e9);
+  return text;
+}
+
 std::string hex(const uint8_t* bytes, size_t count) {
   static const char digits[] = "0123456789abcdef";
   std::string text(count * 2, '0');

@@ -1,4 +1,4 @@
-// Small texts: sizes, hex, percent encoding, C++ names.
+// Small texts: sizes, times, hex, percent encoding, C++ names.
 #ifndef KERNCAP_COMMON_TEXT_H
 #define KERNCAP_COMMON_TEXT_H
 
@@ -10,6 +10,7 @@
 namespace kerncap {
 
 std::string size_text(uint64_t size_bytes);  // "8 MiB", "1.5 GiB", "12 bytes"
+std::string seconds_text(uint64_t ns);       // "0.2 s"
 std::string hex(const uint8_t* bytes, size_t count);
 std::string address_text(uint64_t address);                                 // "0x7f12…"
 std::vector<std::string> split(std::string_view text, char separator);      // empty parts left out

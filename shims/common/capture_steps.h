@@ -1,7 +1,7 @@
 // One capture: gate, drain, reachable memory, pre-state, the target's own launch, post-state, and the records
 // of all that.
-#ifndef KERNCAP_COMMON_LAUNCH_CAPTURE_H
-#define KERNCAP_COMMON_LAUNCH_CAPTURE_H
+#ifndef KERNCAP_COMMON_CAPTURE_STEPS_H
+#define KERNCAP_COMMON_CAPTURE_STEPS_H
 
 #include <cstdint>
 #include <memory>
@@ -136,11 +136,6 @@ class LaunchCapture {
   uint64_t pre_ns_ = 0, post_ns_ = 0, launched_ns_ = 0, duration_ns_ = 0;
 };
 
-// Waits until all that the process queued has ended, for whoever has the gate closed. If that takes long,
-// other threads pass the gate one by one, since it may wait for what they do; `let_through` then says which
-// did. `what`, if it does not end: what is still busy, and who may be waited for.
-Poll drain_device(ProcessCapture& process, Device& device, std::string* what, std::string* let_through);
-
 // PROGRESS records, at most one a second.
 class Reporter : public Progress {
  public:
@@ -156,4 +151,4 @@ class Reporter : public Progress {
 
 }  // namespace kerncap
 
-#endif  // KERNCAP_COMMON_LAUNCH_CAPTURE_H
+#endif  // KERNCAP_COMMON_CAPTURE_STEPS_H
