@@ -141,7 +141,11 @@ def judge(
         )
     try:
         diff = diff_reproducers(a, b)
-        measured = _is_measured(a) and _is_measured(b)
+        unmeasured = [
+            f"{side}: {one.unchecked or 'its self-check measured nothing'}"
+            for side, path, one in zip("AB", (a, b), captured, strict=True)
+            if not _is_measured(path)
+        ]
     except KerncapError as error:
         return Judged(
             Verdict.OPEN, by_digest, f"its reproducers can't be compared: {log.one_line(error)}", captured
@@ -157,8 +161,8 @@ def judge(
         if tolerance.holds(diff, "post"):
             return Judged(Verdict.WITHIN, named, captured=captured)
         before = before and not tolerance.holds(diff, "pre")
-    if before and not measured and not pair.changed:
-        said = "which bytes it reads could not be measured; `kerncap verify` on both reproducers says why"
+    if before and unmeasured and not pair.changed:
+        said = f"which bytes it reads could not be measured ({'; '.join(unmeasured)})"
         return Judged(Verdict.OPEN, named, said, captured)
     if before and is_certain(pair):  # another path than the traced runs took
         return Judged(Verdict.UNREPEATED, named, captured=captured)

@@ -21,6 +21,8 @@ from kerncap.capture.trace_file import Trace
 from kerncap.errors import KerncapError, UsageError
 from kerncap.interrupts import Interrupted
 
+SELF_CHECK_S = 300.0  # the answer depends on it, so a busy machine gets more time than after `capture`
+
 
 @dataclass(frozen=True)
 class Side:
@@ -68,10 +70,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Captured:
-    """The reproducer of one launch, or the reason that it has not been captured."""
+    """The reproducer of one launch, or the reason that it has not been captured.
+
+    ``unchecked``: why its self-check, which measures what it reads and writes, did not pass.
+    """
 
     path: Path | None = None
     problem: str = ""
+    unchecked: str = ""
 
     def remove(self) -> None:
         if self.path is not None:
@@ -93,6 +99,7 @@ def capture_launch(side: Side, run: Trace, process: int, launch: TracedRecord, o
                     output=output,
                     stdout_to_stderr=True,
                     environment=None if side.environment is None else dict(side.environment),
+                    self_check_timeout_s=SELF_CHECK_S,
                 ),
                 Selection(
                     kernel=f"^{re.escape(name)}$",
@@ -119,7 +126,8 @@ def capture_launch(side: Side, run: Trace, process: int, launch: TracedRecord, o
     if place >= len(sealed):
         why = result.reason or "; ".join(result.failed) or "the program did not launch it this time"
         return Captured(problem=f"{side.name}: {log.one_line(why)}")
-    return Captured(sealed[place].path)
+    check = result.self_checks.get(sealed[place].path)
+    return Captured(sealed[place].path, unchecked=check.reason if check is not None else "")
 
 
 def _end_if_interrupted(result: CaptureResult) -> None:
