@@ -32,8 +32,8 @@ from kerncap.cli.several import of_each
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; the rest to stderr.")
 def command(reproducer: Path, as_json: bool, max_size: str | None, **options: Any) -> int:
-    """Export REPRO as a project that launches the kernel on the captured memory and compares with the
-    application's result, without kerncap.
+    """Export REPRO as a project that launches the kernel (of a range: all of them) on the captured memory and
+    compares with the application's result, without kerncap.
 
     The last line of its output is "Result: PASS ...", "Result: FAIL ..." or "Result: UNDECIDED ...".
     Exporting executes nothing in REPRO. User names, host names and secrets are replaced as by pack.

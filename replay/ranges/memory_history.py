@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.format import LaunchOfRange, Reproducer
+from kerncap.format import Reproducer
 from kerncap.format.expanded import require_expandable
 from kerncap.format.memory_index import State
 from kerncap.replay.ranges.joined_memory import Place, SharedMemory
@@ -60,7 +60,7 @@ class Timeline:
     that the first of these found. Raises FormatError for damaged content, UsageError for too much of it.
     """
 
-    def __init__(self, launches: tuple[LaunchOfRange, ...], shared: SharedMemory, made: Scratch) -> None:
+    def __init__(self, launches: Sequence[Reproducer], shared: SharedMemory, made: Scratch) -> None:
         self._launches = launches
         self.places = shared.places
         self._folder = made.path
@@ -71,8 +71,8 @@ class Timeline:
         for number, region in enumerate(shared.regions):
             with self.file(number).open("wb") as file:
                 file.truncate(region.size)
-        for launch in launches:
-            for index, place in enumerate(self.places[launch.number]):
+        for launch, places in zip(launches, self.places, strict=True):
+            for index, place in enumerate(places):
                 self._first_contents(launch, index, place)
         self._known = [[] for _ in shared.regions]
         self._maps: dict[int, Any] = {}
@@ -80,6 +80,10 @@ class Timeline:
     def file(self, region: int) -> Path:
         """The contents of a region of the range, now."""
         return self._folder / f"{region}.now"
+
+    def now(self, region: int) -> Bytes:
+        """The contents of a region of the range, now; to read only."""
+        return self._map(region) if os.path.getsize(self.file(region)) else np.zeros(0, np.uint8)
 
     def before(self, number: int) -> list[Change]:
         """Move to the moment before a launch; what has changed since the launch before it, or its capture."""
@@ -93,7 +97,7 @@ class Timeline:
         places = enumerate(self.places[number])
         return [one for i, place in places for one in self._move(self._launches[number], i, place, state)]
 
-    def _first_contents(self, launch: LaunchOfRange, index: int, place: Place) -> None:
+    def _first_contents(self, launch: Reproducer, index: int, place: Place) -> None:
         """Write what of a region no launch before this one has."""
         size = launch.manifest.regions[index].size
         unknown = minus([(place.offset, place.offset + size)], self._known[place.region])
@@ -110,7 +114,7 @@ class Timeline:
                         os.pwrite(file.fileno(), data[low - first : high - first].tobytes(), low)
         self._known[place.region] = union(self._known[place.region], [(place.offset, place.offset + size)])
 
-    def _move(self, launch: LaunchOfRange, index: int, place: Place, state: State) -> Iterator[Change]:
+    def _move(self, launch: Reproducer, index: int, place: Place, state: State) -> Iterator[Change]:
         """Make the contents of a launch's region those of a state; each chunk in which known bytes differ."""
         size = launch.manifest.regions[index].size
         span = (place.offset, place.offset + size)

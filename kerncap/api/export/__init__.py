@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kerncap import scratch
-from kerncap.api.export.project_kinds import make_project
-from kerncap.api.export.range_script import RUN, TEST, write_range
+from kerncap.api.export.project_kinds import Project, make_project, make_range_project
 from kerncap.api.export.script import make_script
 from kerncap.api.output_place import beside
 from kerncap.api.pack.shareable import Shareable, shareable
@@ -77,35 +76,17 @@ def export(
     if not parent.is_dir():
         raise UsageError(f"{parent}: no such folder; make it, or name another with -o")
     if is_range(path):
-        return _range(path, kind, target, keep_private, max_size)
+        if inline:
+            raise UsageError(f"{path}: a range is exported as a folder; give one with -o")
+        with shareable(path, keep_private, parent, LaunchRange.open) as of_range:
+            opened = of_range.reproducer
+            return _folder(kind, of_range, target, lambda to: make_range_project(kind, opened, to, max_size))
     with shareable(path, keep_private, parent, Reproducer.open) as shared:
         shared.reproducer.max_expanded = max_size
         require_expandable(shared.reproducer)
         if inline:
             return _file(shared, target)
-        return _folder(kind, shared, target)
-
-
-def _range(
-    path: Path, kind: Kind, target: Path, keep_private: Collection[str], max_size: int | None
-) -> Exported:
-    if kind not in ("script", "pytest") or target.suffix == ".py":
-        raise UsageError(
-            f"{path}: a range is exported as a folder of scripts; --as script -o DIR, or --as pytest -o DIR"
-        )
-    parent = target.resolve().parent
-    with (
-        shareable(path, keep_private, parent, LaunchRange.open) as shared,
-        writing(target),
-        scratch.folder("export", parent, hidden=True, mode=0o755) as made,
-    ):
-        notes = write_range(shared.reproducer, made.path, max_size, with_test=kind == "pytest")
-        made.name(target, replace=False)
-    if kind == "pytest":
-        run: tuple[str, ...] = (f"python -m pytest {target}/{TEST}",)
-    else:
-        run = f"python {target}/{RUN}", f"TRITON_INTERPRET=1 python {target}/{RUN}"
-    return Exported(kind, target, _files(target), run, notes, shared.findings)
+        return _folder(kind, shared, target, lambda to: make_project(kind, shared.reproducer, to))
 
 
 def _files(target: Path) -> tuple[tuple[str, int], ...]:
@@ -126,10 +107,10 @@ def _file(shared: Shareable[Reproducer], target: Path) -> Exported:
     return Exported("script", target, ((target.name, len(data)),), run, script.notes, shared.findings)
 
 
-def _folder(kind: Kind, shared: Shareable[Reproducer], target: Path) -> Exported:
+def _folder(kind: Kind, shared: Shareable[Any], target: Path, make: Callable[[Path], Project]) -> Exported:
     # Beside the final name, then one rename: what is there under it is complete.
     with writing(target), scratch.folder("export", target.resolve().parent, hidden=True, mode=0o755) as made:
-        project = make_project(kind, shared.reproducer, made.path)
+        project = make(made.path)
         made.name(target, replace=False)
     run = tuple(command.replace("@FOLDER@", str(target)) for command in project.run)
     return Exported(kind, target, _files(target), run, project.notes, shared.findings)

@@ -1,13 +1,18 @@
-"""launch.h of a project: the launch as data."""
+"""launch.h of a project: the launches as data."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from kerncap.api.export.memory_blocks import Pointer
-from kerncap.format.schema import Manifest, Region
+import numpy as np
+
+from kerncap.api.export.memory_blocks import Pointer, Targets
+from kerncap.api.export.project_code import Module
+from kerncap.format import Reproducer
+from kerncap.format.schema import Manifest, ZeroRange
 from kerncap.log import one_line
 from kerncap.replay.memory_names import view_name
+from kerncap.replay.ranges.joined_memory import SharedMemory, moved
 
 # Attributes that mean something without the rest of the application: cooperative, cluster, its scheduling,
 # memory synchronization domains, preferred cluster, shared memory carveout, use of NVLink, portable sizes of
@@ -18,62 +23,88 @@ _TYPES = {"float32": "f", "float64": "d", "float16": "h", "bfloat16": "b"}
 
 
 def launch_header(
-    manifest: Manifest, vendor: str, images: Sequence[str], words: Sequence[Pointer], poisoned: int,
-    left_out: Collection[int],
+    launches: Sequence[Reproducer], vendor: str, shared: SharedMemory, modules: Sequence[Module],
+    words: Sequence[Pointer], left_out: Collection[int],
 ) -> str:  # fmt: skip
-    """The text of launch.h; ``words`` point to variables, the regions ``left_out`` need not be set."""
-    launch = manifest.launch
-    assert launch.parameters is not None and launch.block is not None
-    data = bytes.fromhex(launch.parameters.bytes)
-    layout = launch.parameters.layout
-    if vendor == "hip" and layout is not None:  # what follows is the runtime's, made again for every launch
-        data = data[: max((offset + size for offset, size in layout), default=0)]
-    lines = [
-        "// The launch, as it was captured; main.cpp says what is done with it.",
+    """The text of launch.h; ``words`` are those of memory that point to variables; the regions ``left_out``
+    need not be set."""
+    modules_of = {launch: module for module in modules for launch in module.launches}
+    rows, lines = [], []
+    for number, (launch, places) in enumerate(zip(launches, shared.places, strict=True)):
+        manifest = moved(launch.manifest, places, 0)
+        lines += _parameters(number, _data(manifest, vendor))
+        rows.append(_launch(number, manifest, vendor, shared, modules_of[number]))
+    images = [_braces(map(quoted, module.files(len(modules)))) for module in modules]
+    return "\n".join([
+        "// The launches, as they were captured; main.cpp says what is done with them.",
         "#pragma once",
         "",
-        f"constexpr char NAME[] = {quoted(one_line(manifest.kernel.name))};",
-        f"constexpr char KERNEL[] = {quoted(_symbol(manifest))};",
-        "// Its code: the first that loads here.",
-        f"const std::vector<const char*> IMAGES = {{{', '.join(map(quoted, images))}}};",
+        "// Each module's code: the first that loads here.",
+        *_vector("std::vector<const char*>", "IMAGES", images),
         "",
-        f"constexpr unsigned GRID[3] = {_braces(launch.grid)};",
-        f"constexpr unsigned BLOCK[3] = {_braces(launch.block)};",
-    ]
-    if vendor == "hip":
-        dispatch = launch.dispatch
-        items = (
-            dispatch.work_items
-            if dispatch
-            else [n * b for n, b in zip(launch.grid, launch.block, strict=True)]
-        )
-        lines.append(
-            f"constexpr unsigned WORK_ITEMS[3] = {_braces(items)};  // the last groups may be partial"
-        )
-    lines.append(f"constexpr unsigned SHARED_BYTES = {launch.shared_bytes or 0};  // dynamic")
-    if vendor == "cuda":
-        rows = [f"{{{kind}, {_braces(value)}}}" for kind, value in _attributes(manifest)]
-        lines += _vector("Attribute", "ATTRIBUTES", rows)
-    lines += ["", "// What the kernel was passed, byte by byte, with the captured addresses."]
-    lines += [f"constexpr size_t PARAMETER_BYTES = {len(data)};", "alignas(128) uint8_t PARAMETERS[] = {"]
-    shown = data or b"\0"
-    lines += [
-        "    " + ", ".join(f"0x{byte:02x}" for byte in shown[i : i + 14]) + ","
-        for i in range(0, len(shown), 14)
-    ]
-    lines += ["};"]
-    lines += _vector("Parameter", "LAYOUT", [_braces(pair) for pair in layout or ()])
-    lines += ["", *_vector("Region", "REGIONS", _regions(manifest, left_out))]
-    if vendor == "cuda":
-        lines += _vector("Zeros", "ZEROS", [f"{{{z.base:#x}, {z.size}}}" for z in manifest.zeros])
-    lines += _vector("View", "VIEWS", _views(manifest))
-    lines += _vector(
-        "Word", "WORDS", [f"{{{w.region}, {w.offset}, {w.target}, {w.target_offset}}}" for w in words]
-    )
+        *_vector("Region", "REGIONS", _regions(launches, shared, modules, left_out)),
+        *(_vector("Zeros", "ZEROS", _zeros(shared.zeros)) if vendor == "cuda" else []),
+        *_vector("Word", "WORDS", [_word(word) for word in words]),
+        "",
+        "// What the kernels were passed, byte by byte, with the captured addresses.",
+        *lines,
+        "",
+        *_vector("Launch", "LAUNCHES", rows),
+        "",
+    ])  # fmt: skip
+
+
+def _launch(number: int, manifest: Manifest, vendor: str, shared: SharedMemory, module: Module) -> str:
+    launch = manifest.launch
+    assert launch.block is not None and launch.parameters is not None
+    data = _data(manifest, vendor)
+    items: Iterable[int] = ()
+    if vendor == "hip":  # the last groups may be partial
+        grid = [n * b for n, b in zip(launch.grid, launch.block, strict=True)]
+        items = launch.dispatch.work_items if launch.dispatch else grid
+    attributes = _attributes(manifest) if vendor == "cuda" else []
+    targets = Targets(shared.regions, module.variables.values())
+    words = targets.pointers(np.frombuffer(data, np.uint8), -1, 0)
     compared = "false" if manifest.oracle.kind in ("fault", "timeout") else "true"
-    lines += ["", f"constexpr bool COMPARE = {compared};  // whether the application had a result"]
-    lines += [f"constexpr uint64_t POISONED = {poisoned};  // bytes that are written and not read"]
-    return "\n".join(lines) + "\n"
+    return "\n     ".join([
+        f"{{{quoted(one_line(manifest.kernel.name))}, {quoted(_symbol(manifest))}, {module.number},",
+        f"{_braces(launch.grid)}, {_braces(launch.block)}, {_braces(items)}, {launch.shared_bytes or 0},",
+        f"{_braces(f'{{{kind}, {_braces(value)}}}' for kind, value in attributes)},",
+        f"PARAMETERS_{number}, {len(data)}, {_braces(map(_braces, launch.parameters.layout or ()))},",
+        f"{_braces(map(_word, words))},",
+        f"{_braces(_views(manifest))},",
+        f"{compared}}}",
+    ])  # fmt: skip
+
+
+def _data(manifest: Manifest, vendor: str) -> bytes:
+    parameters = manifest.launch.parameters
+    assert parameters is not None
+    data = bytes.fromhex(parameters.bytes)
+    if vendor == "hip" and parameters.layout is not None:  # what follows is made again for every launch
+        return data[: max((offset + size for offset, size in parameters.layout), default=0)]
+    return data
+
+
+def _parameters(number: int, data: bytes) -> list[str]:
+    shown = data or b"\0"
+    rows = [", ".join(f"0x{byte:02x}" for byte in shown[i : i + 14]) for i in range(0, len(shown), 14)]
+    return [f"alignas(128) uint8_t PARAMETERS_{number}[] = {{", *(f"    {row}," for row in rows), "};"]
+
+
+def _word(word: Pointer) -> str:
+    return _braces((word.region, word.offset, word.target, word.target_offset))
+
+
+def _zeros(zeros: Sequence[ZeroRange]) -> list[str]:
+    """Those that lie one after the other are one."""
+    merged: list[list[int]] = []
+    for zero in zeros:
+        if merged and merged[-1][0] + merged[-1][1] == zero.base:
+            merged[-1][1] += zero.size
+        else:
+            merged.append([zero.base, zero.size])
+    return [f"{{{base:#x}, {size}}}" for base, size in merged]
 
 
 def quoted(text: str) -> str:
@@ -89,8 +120,8 @@ def _symbol(manifest: Manifest) -> str:
     return (manifest.kernel.mangled or manifest.kernel.name).removesuffix(".kd")
 
 
-def _braces(numbers: Iterable[int]) -> str:
-    return "{" + ", ".join(map(str, numbers)) + "}"
+def _braces(values: Iterable[object]) -> str:
+    return "{" + ", ".join(map(str, values)) + "}"
 
 
 def _vector(kind: str, name: str, rows: Sequence[str]) -> list[str]:
@@ -119,21 +150,26 @@ def _without_zeros(value: list[int]) -> list[int]:
     return value
 
 
-def _regions(manifest: Manifest, left_out: Collection[int]) -> list[str]:
+def _regions(
+    launches: Sequence[Reproducer], shared: SharedMemory, modules: Sequence[Module], left_out: Collection[int]
+) -> list[str]:
+    owners = {region: module.number for module in modules for region in module.variables.values()}
+    names: dict[int, list[str]] = {}
+    for launch, places in zip(launches, shared.places, strict=True):
+        for view in launch.manifest.views:
+            if view.name:
+                names.setdefault(places[view.region].region, []).append(one_line(view.name, 64))
     rows = []
-    for index, region in enumerate(manifest.regions):
+    for index, region in enumerate(shared.regions):
         kind = "Host" if region.kind == "host" else "Device"
         if region.kind == "global" and not region.module and index not in left_out:
             kind = "Variable"
-        name = region.name if kind == "Variable" and region.name else _called(manifest, index, region)
+        called = ", ".join(list(dict.fromkeys(names.get(index, [])))[:4])
+        name = region.name if kind == "Variable" and region.name else called or one_line(region.reason, 64)
         size = 0 if index in left_out else region.size
-        rows.append(f"{{{quoted(name)}, {region.base:#x}, {size}, Kind::{kind}}}")
+        shown = quoted(name or f"region {index}")
+        rows.append(f"{{{shown}, {region.base:#x}, {size}, Kind::{kind}, {owners.get(index, 0)}}}")
     return rows
-
-
-def _called(manifest: Manifest, index: int, region: Region) -> str:
-    names = [one_line(view.name, 64) for view in manifest.views if view.region == index and view.name]
-    return ", ".join(dict.fromkeys(names[:4])) or one_line(region.reason, 64) or f"region {index}"
 
 
 def _views(manifest: Manifest) -> list[str]:

@@ -7,7 +7,7 @@ gives what the application had there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer, WriteSet
+from kerncap.format.schema import Region
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -113,8 +114,7 @@ class Contents:
 class Targets:
     """Finds the words of memory that are addresses in some of the regions."""
 
-    def __init__(self, reproducer: Reproducer, regions: Sequence[int]) -> None:
-        all_regions = reproducer.manifest.regions
+    def __init__(self, all_regions: Sequence[Region], regions: Iterable[int]) -> None:
         ordered = sorted(
             (all_regions[i].base, all_regions[i].size, i) for i in regions if all_regions[i].size
         )
@@ -122,6 +122,10 @@ class Targets:
         self._ends = np.array([base + size for base, size, _ in ordered], dtype=np.uint64)
         self._regions = [index for _, _, index in ordered]
         self._all = all_regions
+
+    def any(self) -> bool:
+        """Whether an address can be found at all."""
+        return bool(self._regions)
 
     def of(self, address: int) -> tuple[int, int] | None:
         """(region, offset) that an address points to."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from kerncap import __version__
@@ -16,9 +17,29 @@ from kerncap.log import one_line
 _WIDTH = 108
 
 
-def file_stem(manifest: Manifest) -> str:
-    """The kernel's name as that of a file and of a Python module."""
-    stem = re.sub(r"[^A-Za-z0-9]+", "_", manifest.kernel.name).strip("_")[:64] or "kernel"
+@dataclass(frozen=True)
+class Words:
+    """What the files of a project say of its launches; ``stem`` is in their names."""
+
+    stem: str
+    title: str
+    facts: str
+
+
+def words_of_launch(manifest: Manifest) -> Words:
+    return Words(file_stem(manifest.kernel.name), title(manifest), facts(manifest))
+
+
+def words_of_range(launches: Sequence[Reproducer]) -> Words:
+    kernels = [launch.manifest.kernel.name for launch in launches]
+    names = plain(", ".join(dict.fromkeys(kernels)), 100)
+    stem = file_stem(f"range_of_{len(kernels)}_{kernels[0]}")
+    return Words(stem, f"{len(kernels)} launches in order: {names}", facts(launches[0].manifest))
+
+
+def file_stem(kernel: str) -> str:
+    """The name of a kernel as that of a file and of a Python module."""
+    stem = re.sub(r"[^A-Za-z0-9]+", "_", kernel).strip("_")[:64] or "kernel"
     return f"k_{stem}" if stem[0].isdigit() else stem
 
 

@@ -5,24 +5,20 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from kerncap.api.export.project_words import facts
+from kerncap.api.export.project_words import words_of_range
 from kerncap.api.export.python_values import quoted
 from kerncap.api.export.script import make_script
 from kerncap.api.export.templates import filled
 from kerncap.format import LaunchRange
-from kerncap.format.expanded import require_expandable
-from kerncap.log import one_line
 
 RUN, TEST = "run.py", "test_launches.py"
 
 
-def write_range(opened: LaunchRange, folder: Path, max_size: int | None, with_test: bool) -> tuple[str, ...]:
+def write_range(opened: LaunchRange, folder: Path, with_test: bool) -> tuple[str, ...]:
     """Write the project into ``folder``, which is empty; notes on it. Raises UsageError for what no script
     can do, naming the kernel."""
     rows, notes = [], []
     for launch in opened.launches:
-        launch.max_expanded = max_size
-        require_expandable(launch)
         script = make_script(launch, inline=False)
         place = folder / f"launch_{launch.number}"
         place.mkdir()
@@ -33,10 +29,8 @@ def write_range(opened: LaunchRange, folder: Path, max_size: int | None, with_te
         renamed = ", ".join(map(quoted, script.renamed))
         rows.append(f"    ({quoted(f'{place.name}/{script.name}')}, [{renamed}]),")
         notes += [f"launch {launch.number}: {note}" for note in script.notes]
-    first = opened.launches[0].manifest
-    names = one_line(", ".join(dict.fromkeys(one.manifest.kernel.name for one in opened.launches)), 100)
-    title = f"{len(opened.launches)} launches in order: {names}".replace("\\", "/").replace('"""', "'''")
-    values = {"TITLE": title, "FACTS": facts(first), "FILE": RUN, "LAUNCHES": "\n".join(rows)}
+    words = words_of_range(opened.launches)
+    values = {"TITLE": words.title, "FACTS": words.facts, "FILE": RUN, "LAUNCHES": "\n".join(rows)}
     templates = {RUN: "range.py.in", **({TEST: "test_range.py.in"} if with_test else {})}
     for file, template in templates.items():
         text = filled(template, values)

@@ -62,7 +62,7 @@ def make_script(reproducer: Reproducer, inline: bool, file: str | None = None) -
     data = {key: packed for block in layout.blocks for key, packed in _packed(contents, block, inline)}
     if inline:
         _check_inline(data, reproducer)
-    name = file or f"{file_stem(manifest)}.py"
+    name = file or f"{file_stem(manifest.kernel.name)}.py"
     text = _text(reproducer, source, layout, data, contents.poisoned, inline, name)
     ast.parse(text)  # whatever the manifest holds: what is written is a program
     files = {} if inline else {f"data/{_data_name(key)}": packed for key, packed in data.items()}

@@ -84,7 +84,7 @@ def lay_out(contents: Contents) -> Layout:
         _check(manifest, number, view, where)
     views = _views_by_region(manifest)
     reached = _Reached(_spans(manifest, contents, views))
-    targets = Targets(contents.reproducer, range(len(manifest.regions)))
+    targets = Targets(manifest.regions, range(len(manifest.regions)))
     for address in addresses(manifest):
         if (target := targets.of(address)) is not None:
             reached.add(*target, manifest.regions[target[0]].size)

@@ -66,7 +66,7 @@ def write_kernelbench(reproducer: Reproducer, folder: Path) -> tuple[str, tuple[
             "INPUTS": "\n".join(rows),
         },
     )
-    name = f"{file_stem(manifest)}.py"
+    name = f"{file_stem(manifest.kernel.name)}.py"
     (folder / name).write_text(text, encoding="utf-8")
     return name, (*notes_on(reproducer), *([casts] if casts else []))
 
@@ -84,7 +84,7 @@ def write_flashinfer_trace(reproducer: Reproducer, folder: Path) -> tuple[str, .
                 f"{reproducer.path}: {one.name} is of {plain(one.view.dtype)}, which FlashInfer Trace lacks; "
                 "--as kernelbench"
             )
-    name = f"{file_stem(manifest)}_{reproducer.manifest_sha256[:8]}"
+    name = f"{file_stem(manifest.kernel.name)}_{reproducer.manifest_sha256[:8]}"
     number = str(uuid.uuid5(uuid.NAMESPACE_OID, reproducer.manifest_sha256))
     blob = f"blob/workloads/{_AUTHOR}/{name}/{number}.safetensors"
     inputs = {

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from kerncap.format import LaunchRange
 from tests.integration.conftest import CommandLine
-from tests.integration.cuda.gpu.captured import build, capture, libcuda, nvcc, toolkit
+from tests.integration.cuda.gpu.captured import TARGETS, build, capture, libcuda, nvcc, toolkit
 
 from .bare import Bare
 from .conftest import Capture, sample
@@ -58,6 +60,32 @@ def test_native(projects: dict[str, Path], name: str) -> None:
     assert done.returncode == 0 and "Result: PASS" in done.stdout, done.stdout + done.stderr
     if name != "kc_managed":  # nothing is poisoned of what is read, too
         assert "bytes identical" in done.stdout, done.stdout
+
+
+def test_launches_of_a_graph(kerncap_of_module: CommandLine, tmp_path: Path) -> None:
+    """Triton's and torch's, in one program."""
+    command = ("--graph", "1:1", "--", sys.executable, TARGETS / "torch_graphs.py")
+    document = kerncap_of_module("capture", "--json", "-o", "graph", *command, timeout=250).document
+    path = kerncap_of_module.folder / document["captured"][0]
+    with LaunchRange.open(path) as opened:
+        names = [launch.manifest.kernel.name for launch in opened.launches]
+    folder = export(kerncap_of_module, path, "cmake", tmp_path / "project")
+    program = build_project(
+        folder, f"-DCUDA_DRIVER={libcuda()}", f"-DCUDA_INCLUDE_DIR={toolkit() / 'include'}"
+    )
+    done = subprocess.run([program], capture_output=True, text=True, timeout=100, check=False)
+    said = f"Result: PASS ({len(names)} launches in order: "
+    assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
+    # Other code for one of them.
+    nothing, number = tmp_path / "nothing.ptx", names.index("added")
+    with LaunchRange.open(path) as opened:
+        ptx = opened.launches[number].code("ptx")
+    assert ptx is not None
+    nothing.write_bytes(re.sub(rb"(?m)^.*\bst\.global.*$", b"", ptx))  # which stores nothing
+    done = subprocess.run(
+        [program, f"{number}={nothing}"], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 1 and f"FAIL (launch {number} (added): " in done.stdout, done.stdout
 
 
 def test_rebuilt_from_source(projects: dict[str, Path], tmp_path: Path) -> None:

@@ -75,3 +75,20 @@ def test_a_partial_workgroup(shared_bench: Bench, programs: Programs, tmp_path: 
     run = shared_bench.capture("-k", "^partial$", program=(programs("launches"),))
     done = shared_bench.run(project(shared_bench, run.path, tmp_path / "project"))
     assert done.status == 0 and "bytes identical" in done.stdout, done.stdout + done.stderr
+
+
+def test_one_launch_of_a_graph(shared_bench: Bench, programs: Programs, tmp_path: Path) -> None:
+    emulator = {"KERNCAP_AMD_EMULATOR": str(shared_bench.rig.folder)}
+    run = shared_bench.capture(
+        "--graph", "1:1", program=(programs("graphs"),), self_check=True, extra=emulator
+    )
+    program = project(shared_bench, run.path, tmp_path / "project")
+    done = shared_bench.run(program)
+    assert done.status == 0 and "PASS (3 launches in order: " in done.stdout, done.stdout + done.stderr
+    source = tmp_path / "project" / "source" / "graphs.hip"
+    source.write_text(source.read_text().replace("y[i] = x[(i + 1) % n]", "y[i] = x[i]"))
+    subprocess.run(
+        ["cmake", "--build", program.parent, "--target", "rebuilt_0"], capture_output=True, check=True
+    )
+    done = shared_bench.run(program, f"0={program.parent / 'rebuilt_0.hsaco'}")
+    assert done.status == 1 and "FAIL (launch 1 (shifted): arg1[0]: expected" in done.stdout, done.stdout

@@ -54,7 +54,40 @@ def test_vector_add(bench: Bench) -> None:
     assert done.status == 4 and done.stdout.startswith("can't run here: no code can be loaded"), done.stdout
 
 
+def range_project(bench: Bench, launches: str, *client: str) -> Path:
+    captured = bench.capture("--launches", launches, client=client, self_check=True)
+    folder = export(bench.kerncap, captured.path, "cmake", bench.kerncap.folder / "project")
+    return build(folder, f"-DCUDA_DRIVER={bench.rig.folder / 'libcuda.so.1'}", STRICT)
+
+
+def test_a_range_and_what_the_host_changes_in_between(bench: Bench) -> None:
+    program = range_project(bench, "1:4", "chain")
+    assert program.name == "replay_range_of_3_vector_add"
+    done = bench.rig.run(program)
+    assert done.status == 0, done.stdout + done.stderr
+    assert done.result_line == (
+        "Result: PASS (3 launches in order: 16000 bytes identical, 8000 written bytes poisoned)"
+    )
+    wrong, near = bench.candidate("wrong", 1), bench.candidate("near", 3)
+    done = bench.rig.run(program, f"2={wrong}")  # of launch 0's module as well
+    assert done.status == 1 and "FAIL (launch 0 (vector_add): arg2[0]: expected" in done.stdout, done.stdout
+    done = bench.rig.run(program, f"0={near}")
+    assert done.status == 0 and "PASS (3 launches in order: within tolerance: max abs" in done.stdout, done
+    for given, reason in ((wrong, "expected K=IMAGE"), (f"3={wrong}", "there is no such launch"),
+                          (f"1={wrong}", "no code can be loaded: _Z14scale_in_placePffi")):  # fmt: skip
+        done = bench.rig.run(program, given)
+        assert done.status == 4 and reason in done.stdout, done.stdout
+
+
 @pytest.mark.long
+def test_a_range_with_variables_of_a_module(bench: Bench) -> None:
+    """Two launches have them; each other kernel is a module of its own."""
+    program = range_project(bench, "2:7", "chain", "variables")
+    assert len(list((bench.kerncap.folder / "project" / "code").iterdir())) == 3
+    done = bench.rig.run(program)
+    assert done.status == 0 and "PASS (5 launches in order: " in done.stdout, done.stdout + done.stderr
+
+
 @pytest.mark.long
 def test_zeros_of_an_arena(bench: Bench) -> None:
     program = project(bench, "vector_add", "memory_kinds", "arena", options=("--max-size", "1MiB"))
@@ -94,5 +127,9 @@ def test_a_pytest_file(bench: Bench, bare: Bare) -> None:
     environment = bench.rig.environment({
         "CMAKE_ARGS": f"-DCUDA_DRIVER={bench.rig.folder / 'libcuda.so.1'}", "PATH": TOOLS
     })  # fmt: skip
+    done = bare("-m", "pytest", "-q", "-p", "no:cacheprovider", folder, env=environment)
+    assert done.status == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+    captured = bench.capture("--launches", "1:3", client=("chain", "alone"))
+    folder = export(bench.kerncap, captured.path, "pytest", bench.kerncap.folder / "of-range")
     done = bare("-m", "pytest", "-q", "-p", "no:cacheprovider", folder, env=environment)
     assert done.status == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

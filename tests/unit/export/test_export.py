@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,8 +15,11 @@ from kerncap.api.export.launch_header import quoted
 from kerncap.api.export.project_words import plain
 from kerncap.api.export.python_values import number
 from kerncap.errors import UsageError
-from kerncap.format import schema
+from kerncap.format import Reproducer, schema
+from kerncap.format.range_writer import write_range
+from tests.unit.capture.built_images import cubin
 from tests.unit.replay.build import Launch, add
+from tests.unit.replay.native import Native
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 EVIL = 'x"""\n\'; import os; os.abort() # */ } ?>'
@@ -126,15 +130,56 @@ def test_numbers() -> None:
 def test_golden_native_projects(tmp_path: Path, version: str, image: str) -> None:
     folder = export(GOLDEN / version, "cmake", tmp_path / "out").path
     header = (folder / "launch.h").read_text()
-    assert 'KERNEL[] = "_ZN2ns5scaleIfEEvPT_PKS1_id4Pair"' in header
+    assert '"_ZN2ns5scaleIfEEvPT_PKS1_id4Pair", 0,' in header
     assert (folder / "code" / f"kernel.{image}").is_file() and (folder / "source" / "gain.h").is_file()
-    assert "Kind::Variable}," in header and '{"coef", ' in header
+    assert "Kind::Variable, 0}," in header and '{"coef", ' in header
     recipe = (folder / "CMakeLists.txt").read_text()
     assert '"-std=c++17" "-O3"' in recipe and "add_custom_target(rebuilt" in recipe
     if version == "v1.1":
-        assert "{4, {2}}" in header and "{2, {1}}" in header and "SHARED_BYTES = 49152" in header
+        assert "{4, {2}}" in header and "{2, {1}}" in header and "{}, 49152," in header
     else:
-        assert "WORK_ITEMS[3] = {1000, 2, 1}" in header and "PARAMETER_BYTES = 48" in header
+        assert "{1000, 2, 1}, " in header and "PARAMETERS_0, 48, " in header
+
+
+def golden_range(folder: Path) -> Path:
+    folder.mkdir()
+    with Reproducer.open(GOLDEN / "v1.1") as golden:
+        return write_range(folder, [(0, golden), (3, golden)])
+
+
+def test_a_range_as_a_native_project(tmp_path: Path) -> None:
+    path = golden_range(tmp_path / "range")
+    made = export(path, "cmake", tmp_path / "out")
+    header = (made.path / "launch.h").read_text()
+    assert header.count('"_ZN2ns5scaleIfEEvPT_PKS1_id4Pair", 0,') == 2, "of one module"
+    assert header.count('{"coef", ') == 1 and (made.path / "code" / "kernel.cubin").is_file()
+    recipe = (made.path / "CMakeLists.txt").read_text()
+    assert "add_custom_target(rebuilt_0 " in recipe and "0=${REBUILT}" in recipe
+    one = export(GOLDEN / "v1.1", "cmake", tmp_path / "one")
+    sizes = [(each.path / "memory.bin").stat().st_size for each in (one, made)]
+    assert sizes[1] < 2 * sizes[0], "what did not change is there once"
+    for kind in ("kernelbench", "pygpubench"):
+        with pytest.raises(UsageError, match="a task is of one launch; kerncap slice"):
+            export(path, cast(Kind, kind), tmp_path / kind)
+    with pytest.raises(UsageError, match="a range is exported as a folder"):
+        export(path, "script", tmp_path / "one.py")
+
+
+def test_a_launch_of_a_range_that_no_project_can_make_is_named(tmp_path: Path) -> None:
+    with Reproducer.open(add().seal(tmp_path / "one")) as launch:
+        path = write_range(tmp_path, [(0, launch), (1, launch)])
+    with pytest.raises(UsageError, match="launch 0: it was captured on a cpu, .* GPU: use --as script"):
+        export(path, "cmake", tmp_path / "out")
+
+
+def test_a_launch_that_writes_the_address_of_a_variable(tmp_path: Path) -> None:
+    launch = Native("through")
+    table = 0x7E00_0000_5000
+    launch.array(np.zeros(2, np.uint64), np.array([7, table], np.uint64))
+    launch.region(np.array([1, 2], np.uint64), kind="global", name="table", base=table)
+    launch.code = {"cubin": cubin(kernels={"through": launch.layout}, variables=[("table", ".bss")])}
+    with pytest.raises(UsageError, match="the launch writes the address of table \\(byte 8 of region 1"):
+        export(launch.seal(tmp_path), "cmake", tmp_path / "out")
 
 
 def test_a_task_is_a_function_of_its_tensors(tmp_path: Path) -> None:
