@@ -27,7 +27,7 @@ SPEED, WALL, SCALING, SHORT = 0.98, 0.5, 1.8, 1.1
 SAME_SPACE = ["--space", "listed", "--sampler", "grid", "--json"]
 MINUTE = ["--sampler", "random", "--trials", "20000", "--time", "60", "--patience", "1000000"]
 FEW = ["--sampler", "random", "--trials", "16", "--patience", "1000000"]
-WIDE = ["--bound", "GROUP=2:16", "--json"]
+WIDE = ["--bound", "GROUP=1:64", "--json"]
 
 
 def cold(folder: Path, command: list[str]) -> tuple[dict[str, Any], float]:

@@ -15,7 +15,6 @@ import errno
 import fcntl
 import json
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -280,32 +279,19 @@ def detached(words: Sequence[str], *, pass_fds: Sequence[int]) -> None:
 
 @contextlib.contextmanager
 def protected() -> Iterator[None]:
-    """Inside of it, what a library starts from this process (Dask, its workers) is started as a `Child` is.
+    """Inside of it, what a library starts from this process is looked for as a `Child` is.
 
-    `multiprocessing` runs `python -c`, which looks for its modules in the current folder first: here it
-    runs a script that leaves that before. And PATH is searched: `platform` runs uname. Raises OSError if
-    no program can be run from the temporary folder.
+    A browser is one, and the `uname` that `platform` runs for Dask.
     """
-    import multiprocessing  # milliseconds, for hardly anybody
-
     before, after = dict(os.environ), environment()
-    lines = [f"cd {shlex.quote(str(folder()))}", f'exec {shlex.quote(sys.executable)} "$@"']
-    with scratch.folder("spawn") as made:
-        path = made.path / "python"
-        path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
-        path.chmod(0o700)
-        if not os.access(path, os.X_OK):
-            raise PermissionError(errno.EACCES, "no program may be run from there; set TMPDIR", str(path))
-        multiprocessing.set_executable(str(path))
-        changed = {name: value for name, value in before.items() if after.get(name) != value}
-        for name in changed:
-            os.environ.pop(name)
-        os.environ.update({name: after[name] for name in changed if name in after})
-        try:
-            yield
-        finally:
-            os.environ.update(changed)
-            multiprocessing.set_executable(sys.executable)
+    changed = {name: value for name, value in before.items() if after.get(name) != value}
+    for name in changed:
+        os.environ.pop(name)
+    os.environ.update({name: after[name] for name in changed if name in after})
+    try:
+        yield
+    finally:
+        os.environ.update(changed)
 
 
 # --- an empty folder ---------------------------------------------------------------------------------

@@ -95,7 +95,5 @@ def command(repros: tuple[Path, ...], as_json: bool, html_path: Path | None, **o
 
 
 def _started(space: Any, legal: Any, facts: Any) -> None:
-    what = f"{legal.size:,} configurations" if legal.exact else f"{legal.size:,} combinations"
-    log.line(
-        f"tune: {what} of {len(space.parameters)} parameters, {facts['workers']} workers on {facts['device']}"
-    )
+    what = log.counted(legal.size, "configuration" if legal.exact else "combination")
+    log.line(f"tune: {what} of {log.counted(len(space.parameters), 'parameter')} on {facts['device']}")

@@ -28,11 +28,13 @@ class Bench:
     One thread asks for trials; another may announce what comes. ``choice``: the engine's, if it is known;
     ``ahead``: configurations of the application's own list, compiled from the start;
     ``pool``: what its workers are forks of, if that was begun already; it is closed here.
+    ``beside``: a bench of the same reproducers on a device of the same model, which is closed later; what
+    forks and what compiles is shared with it.
     """
 
     def __init__(
         self, reproducers: Mapping[str, Path], options: BenchOptions, choice: Choice | None = None,
-        ahead: Sequence[Point] = (), pool: Pool | None = None,
+        ahead: Sequence[Point] = (), pool: Pool | None = None, beside: Bench | None = None,
     ) -> None:  # fmt: skip
         self._opened = {digest: Reproducer.open(path) for digest, path in reproducers.items()}
         self._launches: dict[str, OpenLaunch] = {}
@@ -41,15 +43,23 @@ class Bench:
         try:
             threads = self._stack.enter_context(ThreadPoolExecutor(len(self._opened)))
             first = next(iter(self._opened.values())).manifest
-            pool = self._stack.enter_context(pool or Pool(lasting=True))
-            pool.begin(first, Asked(engine=options.engine, device=options.device, python=options.python))
+            if beside is None:
+                self._pool = self._stack.enter_context(pool or Pool(lasting=True))
+                asked = Asked(engine=options.engine, device=options.device, python=options.python)
+                self._pool.begin(first, asked)
+            else:
+                self._pool = beside._pool
             if choice is None:
                 choice = choose(first, options.engine, options.device, options.python)
-            # It starts with the engines, and forks from what they fork from: that imports torch once.
-            self._builds = Builds(self._opened, choice, options, ahead, pool)
-            self._ends.append(self._builds.close)
-            self._open(options, choice, pool)
-            self._builds.await_target()
+            if beside is None or options.hostile:  # then each engine has its confined compilers
+                # It starts with the engines, and forks from what they fork from: that imports torch once.
+                self._builds = Builds(self._opened, choice, options, ahead, self._pool)
+                self._ends.append(self._builds.close)
+                self._open(options, choice)
+                self._builds.await_target()
+            else:
+                self._builds = beside._builds
+                self._open(options, choice)
         except BaseException:
             self.close()
             raise
@@ -113,13 +123,17 @@ class Bench:
         """Time each launch's ``points`` in turns with the original; what may be chosen is verified again."""
         return self._finals.measure(points, rounds)
 
-    def _open(self, options: BenchOptions, choice: Choice, pool: Pool) -> None:
+    def _open(self, options: BenchOptions, choice: Choice) -> None:
         """Start an engine for each launch, side by side. Raises the first error that one of them met."""
         first = next(iter(self._opened.values()))
         with ThreadPoolExecutor(len(self._opened)) as starting:
             waiting = {
                 digest: starting.submit(
-                    OpenLaunch, reproducer, options, choice if _are_alike(reproducer, first) else None, pool
+                    OpenLaunch,
+                    reproducer,
+                    options,
+                    choice if _are_alike(reproducer, first) else None,
+                    self._pool,
                 )
                 for digest, reproducer in self._opened.items()
             }

@@ -8,7 +8,6 @@ waited there goes back to the queue.
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import uuid
 from collections import deque
@@ -16,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kerncap import child, scratch
+from kerncap import child
 from kerncap.errors import BackendUnavailable, ReplayError
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning import worker_tasks as tasks
@@ -28,13 +27,10 @@ from kerncap.replay.tuning.trial import Final, Trial
 from kerncap.replay.tuning.trial_launch import BenchOptions
 
 _AT_WORKER = 3  # one runs, one waits for it to end, one is on its way: nothing is waited for between them
-_THREADS = 2  # of a worker, for the one that runs and the one that waits for the device
 _AHEAD = 32  # that a worker compiles meanwhile
 _LOOK_S = 0.5  # how often it is asked who is still there, while nothing ends
 _KILLS = 2  # workers that a trial may take with it before it is given up
 _START_S = 60.0
-# Dask's own profiler stops a worker's threads a hundred times a second, to look at them.
-_WORKER_ENVIRONMENT = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
 
 
 @dataclass
@@ -49,35 +45,23 @@ class _Worker:
     told: set[str] = field(default_factory=set)  # the configurations that it compiles
 
 
-def _forget_others(names: set[str]) -> None:
-    for name in set(os.environ) - names:
-        del os.environ[name]
-
-
 class Cluster:
-    """An executor over a Dask cluster; ``address`` None starts one on this machine."""
+    """An executor over the Dask cluster whose scheduler is at ``address``."""
 
     def __init__(
         self,
         shipments: Sequence[Shipment],
         options: BenchOptions,
-        address: str | None = None,
+        address: str,
         workers: int | None = None,
         sent: Sent | None = None,
         ahead: Sequence[Point] = (),
-        before: int = 0,
     ) -> None:
-        """``ahead``: what will be tried first, in order; ``before``: how many devices have others."""
-        self._stack = contextlib.ExitStack()
+        """``workers``: at most; ``ahead``: what will be tried first, in order."""
         try:
-            self._stack.enter_context(child.protected())
-            import distributed
-        except OSError as error:
-            if error.filename is None:
-                raise
-            raise BackendUnavailable("a Dask cluster", f"{error.filename}: {error.strerror}") from None
+            with child.protected():
+                import distributed
         except ImportError as error:
-            self._stack.close()
             raise BackendUnavailable("a Dask cluster", f"{error}; {INSTALL}") from None
         self._distributed: Any = distributed
         self._shipments = list(shipments)
@@ -95,10 +79,9 @@ class Cluster:
         self._given_up: deque[list[Trial]] = deque()
         self._notes: list[str] = []
         self._numbers = iter(range(10**9))
-        self._limit = workers if address is not None else None
-        self._before = before
+        self._limit = workers
+        self._client = self._connected(address)
         try:
-            self._connect(address, workers or 1)
             self._await_first()
         except BaseException:
             self.close()
@@ -116,11 +99,6 @@ class Cluster:
 
     def notes(self) -> list[str]:
         return self._notes
-
-    def pids(self) -> dict[str, int]:
-        """The processes of the workers by name."""
-        found = self._client.run(os.getpid)
-        return {each.name: found[each.address] for each in self._workers.values() if each.address in found}
 
     def submit(self, job: Job) -> None:
         """Queue a job: `wait` sends it, with what came after it to compile meanwhile."""
@@ -188,45 +166,25 @@ class Cluster:
         return found
 
     def close(self) -> None:
-        client = getattr(self, "_client", None)
-        if client is not None:
-            with contextlib.suppress(Exception):
-                addresses = [each.address for each in self._workers.values()]
-                client.run(tasks.close_bench, self._session, workers=addresses, on_error="ignore")
-        self._stack.close()
+        with contextlib.suppress(Exception):
+            addresses = [each.address for each in self._workers.values()]
+            self._client.run(tasks.close_bench, self._session, workers=addresses, on_error="ignore")
+        self._client.close(timeout=10)
 
     # --- workers -------------------------------------------------------------------------------------
 
-    def _connect(self, address: str | None, count: int) -> None:
-        import logging
-
-        import dask.config
-
-        distributed = self._distributed
-        os.getcwd()  # a worker fails without a word in a folder that was deleted
+    def _connected(self, address: str) -> Any:
         try:
-            if address is None:
-                scratch_folder = self._stack.enter_context(scratch.temporary("dask"))
-                # NVML looks for libcuda in this process, whose LD_LIBRARY_PATH may mean the current folder.
-                options = {"temporary-directory": scratch_folder, "distributed.diagnostics.nvml": False}
-                self._stack.enter_context(dask.config.set(options))
-                # Dask writes what its workers need into this process, which other children would inherit.
-                self._stack.callback(_forget_others, set(os.environ))
-                # Whatever is said of the dashboard, its port is opened: any, for there may be other searches.
-                cluster = distributed.LocalCluster(
-                    n_workers=count, threads_per_worker=_THREADS, processes=True, host="127.0.0.1",
-                    dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, env=_WORKER_ENVIRONMENT,
-                )  # fmt: skip
-                self._stack.callback(cluster.close, timeout=10)
-                client = distributed.Client(cluster, timeout=_START_S, set_as_default=False)
-            else:
-                client = distributed.Client(address, timeout=_START_S, set_as_default=False)
-        except (OSError, TimeoutError, ValueError, RuntimeError) as error:  # the last: it failed to start
-            where = f"the Dask scheduler {address}" if address else "a Dask cluster here"
+            client = self._distributed.Client(address, timeout=_START_S, set_as_default=False)
+            try:
+                client.wait_for_workers(1, timeout=_START_S)
+            except BaseException:
+                client.close()
+                raise
+            return client
+        except (OSError, TimeoutError, ValueError) as error:
+            where = f"the Dask scheduler {address}"
             raise BackendUnavailable(where, str(error) or type(error).__name__) from error
-        self._client = client
-        self._stack.callback(client.close, timeout=10)
-        client.wait_for_workers(count if address is None else 1, timeout=_START_S)
 
     def _await_first(self) -> None:
         """Until every worker that is there answered, and one can work."""
@@ -278,8 +236,8 @@ class Cluster:
         [shipped] = self._client.scatter([self._shipments], workers=[address], hash=False)
         worker = self._workers[address] = _Worker(address, name, told=set(its))
         worker.opening = self._client.submit(
-            tasks.open_bench, self._session, shipped, self._options, self._before + same.index(address),
-            self._before + len(same), list(its.values()), workers=[address], pure=False,
+            tasks.open_bench, self._session, shipped, self._options, same.index(address), len(same),
+            list(its.values()), workers=[address], pure=False,
         )  # fmt: skip
         self._heard(worker, -1, worker.opening)
 

@@ -1,25 +1,18 @@
-"""Where trials run: in this process, or (`cluster`) in the workers of a Dask cluster."""
+"""Where trials run: on this machine (`devices`), or in the workers of a Dask cluster (`cluster`)."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
-from kerncap.replay.choose_engine import Choice
-from kerncap.replay.pool import Pool
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.apart import BenchApart
 from kerncap.replay.tuning.bench import Bench
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import Final, Trial
-from kerncap.replay.tuning.trial_launch import BenchOptions
-
-_AHEAD = 64
 
 
 @dataclass(frozen=True)
@@ -74,46 +67,3 @@ def run_job(bench: Bench | BenchApart, job: Job, digests: Sequence[str], worker:
     """The trials of one job."""
     found = bench.trials(digests, job.point, job.best_ms, job.listed)
     return [dataclasses.replace(each, worker=worker) for each in found] if worker else found
-
-
-class Direct:
-    """One bench in this process: the fastest way to one device."""
-
-    def __init__(
-        self, reproducers: Mapping[str, Path], options: BenchOptions, sent: Sent | None = None,
-        choice: Choice | None = None, ahead: Sequence[Point] = (), pool: Pool | None = None,
-    ) -> None:  # fmt: skip
-        self._bench = Bench(reproducers, options, choice, ahead, pool)
-        self._digests = list(reproducers)
-        self._jobs: deque[Job] = deque()
-        self._sent = sent
-
-    @property
-    def capacity(self) -> int:
-        return _AHEAD
-
-    def facts(self) -> dict[str, Any]:
-        return {**self._bench.facts(), "workers": 1}
-
-    def announce(self, job: Job) -> None:
-        """It may be submitted: compile it meanwhile."""
-        self._bench.announce(self._digests, [job.point])
-
-    def submit(self, job: Job) -> None:
-        self._jobs.append(job)
-        self.announce(job)
-
-    def wait(self) -> list[Trial]:
-        job = self._jobs.popleft()
-        if self._sent is not None:
-            self._sent("here", job.point)
-        return run_job(self._bench, job, self._digests)
-
-    def finals(self, points: Mapping[str, Sequence[Point]], rounds: int) -> list[Final]:
-        return self._bench.finals(points, rounds)
-
-    def notes(self) -> list[str]:
-        return []
-
-    def close(self) -> None:
-        self._bench.close()

@@ -45,7 +45,6 @@ ALLOWED = {
     ("kerncap/streams.py", "os.execve"): "kerncap itself in UTF-8 mode, by its path",
     ("kerncap/cli/browser.py", "webbrowser.open"): "inside of child.protected; a browser outlives kerncap",
     ("kerncap/testing/on_failure/watch.py", "python -c or -m"): "the user's pytest, in the user's folder",
-    ("replay/tuning/cluster.py", "distributed.LocalCluster"): "inside of child.protected",
     ("kerncap/capture/answer_process.py", "os.fork"): "it starts no program",
     ("kerncap/format/packing_processes.py", "os.fork"): "it starts no program",
     ("replay/worker/nursery.py", "os.fork"): "it starts no program",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from kerncap.replay.choose_engine import choose, probe
 from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.tuning import choice as choosing
 from kerncap.replay.tuning import writeback
+from kerncap.replay.tuning.bench import Bench
 from kerncap.replay.tuning.constraints import Legal
-from kerncap.replay.tuning.executor import Direct, Executor, Sent
-from kerncap.replay.tuning.growing import Growing
+from kerncap.replay.tuning.devices import Devices
+from kerncap.replay.tuning.executor import Executor, Sent
 from kerncap.replay.tuning.journal import Journal, identity
 from kerncap.replay.tuning.point import Point, Scalar
 from kerncap.replay.tuning.samplers import NAMES, make
@@ -203,8 +205,7 @@ def _check(reproducer: Reproducer) -> None:
 
 def _begun(first: Reproducer, options: TuneOptions) -> Pool | None:
     """Begun before anything else is looked at, if it is sure that engines will run in this process."""
-    one = options.workers == 1 or (options.workers is None and options.device.startswith("cuda"))
-    if options.scheduler is not None or not one:
+    if options.scheduler is not None:
         return None
     pool = Pool(lasting=True)
     pool.begin(first.manifest, Asked(engine=options.engine, device=options.device, python=options.python))
@@ -215,7 +216,7 @@ def _executor(
     reproducers: Mapping[str, Reproducer], options: TuneOptions, where: Engine, space: Space, sent: Sent,
     pool: Pool | None, expected: int,
 ) -> Executor:  # fmt: skip
-    """In this process for one device, else a cluster; without a wish, one device until that takes long."""
+    """On this machine, or with a scheduler in its cluster."""
     bench = BenchOptions(
         options.engine,
         options.device,
@@ -224,29 +225,43 @@ def _executor(
         Tolerance(options.rtol, options.atol),
         hostile=options.hostile,
     )
-
-    def cluster(workers: int | None, ahead: Sequence[Point], before: int = 0) -> Executor:
+    if options.scheduler is not None:
         from kerncap.replay.tuning.cluster import Cluster
         from kerncap.replay.tuning.shipping import pack
 
         shipments = [pack(each, trusted=True) for each in reproducers.values()]
-        return Cluster(shipments, bench, options.scheduler, workers, sent, ahead, before)
-
-    if options.scheduler is not None or (options.workers or 1) > 1:
-        return cluster(options.workers, space.listed)
-    count = options.workers or _local_workers(where, options.device)
+        return Cluster(shipments, bench, options.scheduler, options.workers, sent, space.listed)
     paths = {digest: each.path for digest, each in reproducers.items()}
-    here = Direct(paths, bench, sent, where, space.listed, pool)
-    if count == 1:
-        return here
-    return Growing(here, lambda: cluster(count - 1, (), before=1), count - 1, expected)
+    here = Bench(paths, bench, where, space.listed, pool)
+    if _on_one_device(options):
+        return Devices(here, sent=sent)
+    return Devices(
+        here,
+        lambda: _other_devices(where, options),
+        lambda device: Bench(paths, replace(bench, device=device), beside=here),
+        expected,
+        at_once=options.workers is not None,
+        sent=sent,
+    )
 
 
-def _local_workers(where: Engine, device: str) -> int:
-    """One for each GPU, unless one is named."""
+def _on_one_device(options: TuneOptions) -> bool:
+    return options.workers == 1 or (options.workers is None and options.device.startswith("cuda"))
+
+
+def _other_devices(where: Engine, options: TuneOptions) -> list[str]:
+    """Of this machine, one for each further worker; without a wish, each that there is."""
     if where.memory != "cuda":
-        return min(_LOCAL_WORKERS, os.cpu_count() or 1)
-    return max(1, probe(where.python).cuda_devices) if device == "auto" else 1
+        count = options.workers or min(_LOCAL_WORKERS, os.cpu_count() or 1)
+        return [options.device] * (count - 1)
+    others: list[str] = []
+    if options.device == "auto":
+        devices = range(probe(where.python).cuda_devices)
+        others = [f"cuda:{ordinal}" for ordinal in devices if ordinal != where.device]
+    if options.workers is None:
+        return others
+    some = itertools.cycle(others or [f"cuda:{where.device}"])
+    return list(itertools.islice(some, options.workers - 1))
 
 
 def _journal_path(reproducer: Reproducer) -> Path:

@@ -42,7 +42,7 @@ HEAVY: dict[str, tuple[str, int]] = {
     "replay-limits": ("replay --limits {0}", 0),
     "verify": ("verify {0}", 0),
     "tune": ("tune {0} --space {space} --trials 2", 0),
-    "tune-dask": ("tune {0} --space {space} --trials 2 --workers 1", 0),
+    "tune-workers": ("tune {0} --space {space} --trials 2 --workers 2", 0),
     "minimize": ("minimize {0} -o {out}/small", 0),
     "keep-failing": ("minimize {0} -o {out}/small --keep-failing false", 0),
     "prove": ("prove {0} {0}", 0),

@@ -21,7 +21,6 @@ RELATIVE = (
     "inspect .", "diff . .", "pack {0}", "report {0}", "export {0} --as script", "unpack {zip}", "seal .",
     "capture -- true", "list --save made.json -- true", "arm . --last 1", "mcp",
 )  # fmt: skip
-NEEDING_IT = {"tune"}  # Dask does
 FEW = 4  # moments of a heavy command, from its first call to its last
 
 
@@ -37,9 +36,7 @@ def test_the_working_folder(name: str, place: Place, user: OrdinaryUser) -> None
     """Absolute paths mean the same without one. (Without one pytest does not start.)"""
     done = place.run(user, COMMANDS[name], has_cwd=False)
     held(done, place)
-    if name in NEEDING_IT:
-        refused(done, GONE)
-    assert done.status == (2 if name in NEEDING_IT else ANSWERS.get(name, 0)), done.err
+    assert done.status == ANSWERS.get(name, 0), done.err
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ def test_a_hostile_source_is_launched_as_images(kerncap: CommandLine) -> None:
 
 def test_two_workers_on_one_device(kerncap: CommandLine) -> None:
     [path] = kerncap.capture("-k", "matmul_kernel", target=SAMPLE)
-    done = kerncap("tune", path, "--json", "--workers", "2", "--trials", "12")
+    searched = ("--trials", "400", "--patience", "400")  # long enough for the second to be there
+    done = kerncap("tune", path, "--json", "--workers", "2", *searched)
     assert done.status == 0, done.stderr
     assert json.loads(done.stdout)["workers"] == 2
