@@ -262,7 +262,10 @@ def _histogram(plan: Plan, operation: Operation) -> Step:
         counted = counted & (whole >= 0) & (whole < bins)
         place = whole + bins * np.arange(programs, dtype=np.int64)[:, None]
         counts = np.bincount(place[counted], minlength=programs * bins).reshape(programs, bins)
-        flags = either(*(tile.undefined for tile in tiles))
+        flags = tiles[0].undefined
+        if flags is not None and len(tiles) > 1:
+            flags = flags & tiles[1].data
+        flags = either(flags, *(tile.undefined for tile in tiles[1:]))
         undefined = None if flags is None else any_along(flags, shape, 1, keepdims=True)
         m.env[result] = Tile(counts.astype(native), undefined)
 

@@ -167,7 +167,11 @@ def _same(walker: Walker, operation: Operation) -> None:
 def _histogram(walker: Walker, operation: Operation) -> None:
     result = operation.results[0]
     elements = prod(shape_of(operation.operands[0].type))
-    undefined = walker.undefined_of(*(walker[operand] for operand in operation.operands))
+    counted, *masks = (walker[operand] for operand in operation.operands)
+    undefined = counted.undefined
+    for mask in masks:
+        assert isinstance(mask, Tile)
+        undefined = (undefined & mask.expr) | mask.undefined
     value = walker.fresh(operation, result, "a histogram of data", 0, elements, undefined)
     walker.define(operation, value)
 

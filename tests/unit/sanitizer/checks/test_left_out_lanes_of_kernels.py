@@ -285,3 +285,24 @@ def test_left_out_lanes_in_a_product_of_matrices(how: str, counts: bool) -> None
     analysis = analysis_of(with_memory(launch, contents=contents))
     (store,) = accesses(analysis, "store")
     assert finding_of(uninit.check(analysis, store)).note == (None if counts else "portability")
+
+
+@triton.jit
+def counted(x, out, n, limit, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    bins = tl.histogram(tl.load(x + offs, mask=offs < n), 16, mask=offs < limit)
+    tl.atomic_add(out + tl.arange(0, 16), bins)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_histogram_counts_what_its_mask_says(known: bool) -> None:
+    for limit, right in ((200, True), (201, False)):
+        launch = launch_of(
+            counted, (4,), {"x": "*i32", "out": "*i32", "n": "i32", "limit": "i32"}, {"BLOCK": BLOCK},
+            x=(256,), out=(16,), n=200, limit=limit,
+        )  # fmt: skip
+        contents = {"x": np.ones(256, np.int32), "out": np.zeros(16, np.int32)}
+        report = sanitize(with_memory(launch, contents=contents if known else {}))
+        verdicts = [one.verdict for one in report.settled if one.check == "uninit"]
+        assert all(isinstance(one, Proved) for one in verdicts) == right, verdicts
+        assert any(isinstance(one, Violated) for one in verdicts) != right, verdicts
