@@ -129,6 +129,10 @@ def _part(triples: Sequence[Triple], at: slice) -> list[Triple]:
     return [(cut(d), cut(u), cut(o)) for d, u, o in triples]
 
 
+def backwards(triples: Sequence[Triple]) -> list[Triple]:
+    return _part(triples, slice(None, None, -1))
+
+
 def _joined(first: Sequence[Triple], second: Sequence[Triple]) -> list[Triple]:
     def put(x: Any, y: Any, like: Array, other: Array) -> Any:
         if x is None and y is None:
@@ -145,6 +149,8 @@ def _joined(first: Sequence[Triple], second: Sequence[Triple]) -> list[Triple]:
 
 # --- the orders in which elements are combined ---------------------------------------------------------
 
+_OF_THREAD = 4  # neighbours that one thread has, as of a tile of 32 bits that was loaded at once
+
 
 def tree(m: Machine, combiner: Combiner, triples: list[Triple]) -> list[Triple]:
     """Neighbours first, in order."""
@@ -157,16 +163,14 @@ def tree(m: Machine, combiner: Combiner, triples: list[Triple]) -> list[Triple]:
 
 
 def prefix(m: Machine, combiner: Combiner, triples: list[Triple]) -> list[Triple]:
-    backwards = bool(combiner.operation.attributes.get("reverse"))
-    if backwards:
-        triples = _part(triples, slice(None, None, -1))
+    """Each with what is half as far away, as the threads of a warp do."""
     distance, extent = 1, triples[0][0].shape[-1]
     while distance < extent:
         earlier, later = _part(triples, slice(0, extent - distance)), _part(triples, slice(distance, None))
         combined = _combine(m, combiner, earlier, later)
         triples = _joined(_part(triples, slice(0, distance)), combined)
         distance *= 2
-    return _part(triples, slice(None, None, -1)) if backwards else triples
+    return triples
 
 
 def tree_otherwise(m: Machine, combiner: Combiner, triples: list[Triple]) -> list[Triple]:
@@ -181,16 +185,21 @@ def tree_otherwise(m: Machine, combiner: Combiner, triples: list[Triple]) -> lis
 
 
 def prefix_otherwise(m: Machine, combiner: Combiner, triples: list[Triple]) -> list[Triple]:
-    """Bracketed otherwise: the first with what the others come to."""
-    backwards = bool(combiner.operation.attributes.get("reverse"))
-    first, others = slice(0, 1), slice(1, None)
-    if backwards:
-        first, others = slice(-1, None), slice(0, -1)
-    start, rest = _part(triples, first), _part(triples, others)
-    count = rest[0][0].shape[-1]
-    if not count:
-        return triples
-    rest = prefix(m, combiner, rest)
-    each = [tuple(None if one is None else np.repeat(one, count, axis=-1) for one in of) for of in start]
-    combined = _combine(m, combiner, each, rest)  # type: ignore[arg-type]
-    return _joined(combined, start) if backwards else _joined(start, combined)
+    """Bracketed otherwise: one after the other in threads of four elements, then among the threads."""
+    columns = [_part(triples, slice(at, None, _OF_THREAD)) for at in range(_OF_THREAD)]
+    columns = [column for column in columns if column[0][0].shape[-1]]
+    for at in range(1, len(columns)):
+        columns[at] = _combine(m, combiner, columns[at - 1], columns[at])
+    threads = columns[0][0][0].shape[-1]
+    if threads > 1:
+        before = _part(prefix(m, combiner, columns[-1]), slice(0, -1))
+        first, rest = slice(0, 1), slice(1, None)
+        columns = [
+            _joined(_part(column, first), _combine(m, combiner, before, _part(column, rest)))
+            for column in columns
+        ]
+    joined = columns[0]
+    for column in columns[1:]:
+        joined = _joined(joined, column)
+    places = np.arange(threads * len(columns)).reshape(len(columns), threads).T.ravel()
+    return [tuple(None if one is None else one[..., places] for one in of) for of in joined]  # type: ignore[misc]

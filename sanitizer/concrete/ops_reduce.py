@@ -14,6 +14,7 @@ import numpy as np
 from kerncap.sanitizer.concrete.combiner import (
     Combiner,
     UnknownResult,
+    backwards,
     prefix,
     prefix_otherwise,
     tree,
@@ -112,6 +113,7 @@ def reduction(
         recognised = recognise(operation)
         combiner = Combiner(operation)
         scan = operation.name == "tt.scan"
+        turned = backwards if operation.attributes.get("reverse") else list
         orders = (prefix, prefix_otherwise) if scan else (tree, tree_otherwise)
         kinds = [element_of(result.type) for result in operation.results]
         by = ", by comparisons" if any(one.name == "arith.cmpf" for one in walk(operation.regions[0])) else ""
@@ -132,7 +134,7 @@ def reduction(
             programs = max(len(tile.data) for tile in tiles)
             given = [triple(tile, shape, programs, axis) for tile in tiles]
             try:
-                triples, others = (of(m, combiner, given) for of in orders)
+                triples, others = (turned(of(m, combiner, turned(given))) for of in orders)
             except UnknownResult as unknown:
                 for result in operation.results:
                     m.env[result] = unknown.value
@@ -193,14 +195,14 @@ def _quick_scan(
     watch: bool,
 ) -> Tile:
     ufunc, name = combiner
-    backwards = bool(operation.attributes.get("reverse"))
+    is_reverse = bool(operation.attributes.get("reverse"))
 
     def run(array: Array, what: np.ufunc) -> Array:
         array = full(array, shape)
-        if backwards:
+        if is_reverse:
             array = np.flip(array, axis)
         done: Array = what.accumulate(array, axis=axis, dtype=array.dtype)
-        return np.flip(done, axis) if backwards else done
+        return np.flip(done, axis) if is_reverse else done
 
     data = tile.data
     if name in _UNSIGNED:

@@ -312,3 +312,27 @@ def test_a_reduction_that_depends_on_its_order(scan: bool) -> None:
         given[5] = value
         verdict = bounds(engine.sanitize(with_memory(launch, {"x": given})))[-1]
         assert isinstance(verdict, wanted), verdict
+
+
+@triton.jit
+def difference(a, b):
+    return a - b
+
+
+@triton.jit
+def at_differences(x, out, REVERSE: tl.constexpr, BLOCK: tl.constexpr):
+    """A function that is not associative: its scan is whatever the threads make of it."""
+    lane = tl.arange(0, BLOCK)
+    tl.store(out + tl.associative_scan(tl.load(x + lane), 0, difference, reverse=REVERSE), 1)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_in_the_order_of_a_thread(reverse: bool) -> None:
+    """7 - 1 - -3 is none of nine places; 7 - (1 - -3), as the threads of a warp have it, is one."""
+    constants = {"REVERSE": reverse, "BLOCK": 4}
+    launch = launch_of(at_differences, (1,), {"x": "*i32", "out": "*i32"}, constants, x=(4,), out=(9,))
+    for last, safe in ((-3, False), (0, True)):
+        contents = np.array([7, 1, last, last], np.int32)
+        report = engine.sanitize(with_memory(launch, {"x": contents[:: -1 if reverse else 1].copy()}))
+        (verdict,) = bounds(report)
+        assert isinstance(verdict, Proved) == safe, verdict
