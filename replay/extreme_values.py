@@ -1,9 +1,10 @@
 """A candidate on values far from the captured ones: very large, very small, and far from zero.
 
-A softmax without its maximum, a variance as E[x²]-m², a norm without its epsilon: each agrees on values of
-ordinary size. The application may never have others, so a difference decides nothing, as in
-`boundary_values`. Where the captured kernel's own results move too much with their inputs, two honest kernels
-need not agree: NaN and infinities are compared there, and it is said that no more was.
+A softmax without its maximum, a maximum over lanes that are 0, a variance as E[x²]-m², a norm without its
+epsilon: each agrees on values of ordinary size. The application may never have others, so a difference
+decides nothing, as in `boundary_values`. Where the captured kernel's own results move too much with their
+inputs, two honest kernels need not agree: NaN and infinities are compared there, and it is said that no more
+was.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def on_extreme_values(engine: Engine, measured: Measured, tolerance: Tolerance, 
     away = min(_AWAY.get(dtype, _AWAY_ELSE) for dtype in dtypes)
     for spread, kind in (
         (Spread(offset=away), f"values of {names} far from zero"),
+        (Spread(offset=-away), f"values of {names} far below zero"),
         (Spread(largest=_LARGEST), f"values of {names} up to {_LARGEST:g}"),
         (Spread(largest=_SMALLEST), f"values of {names} below {_SMALLEST:.1g}"),
     ):

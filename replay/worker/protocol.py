@@ -196,9 +196,10 @@ class Spread:
     """Floats beyond the range that was captured: ``factor`` times as large, and no zeros among them.
 
     ``largest``: in place of a factor, the magnitude that the largest of them has. ``offset``: how many times
-    their range all of them lie away from zero, as far as their type still tells them apart. ``signs``: half
-    of them with the other sign. ``jitter``: each moved by up to that share of it, to learn how much of that
-    the results show; no less than its own type can hold.
+    their range all of them lie away from zero, as far as their type still tells them apart; if it is
+    negative, below zero where one of them was. ``signs``: half of them with the other sign. ``jitter``: each
+    moved by up to that share of it, to learn how much of that the results show; no less than its own type can
+    hold.
     """
 
     factor: float = 1.0
@@ -212,8 +213,8 @@ class Spread:
         if low == high == 0.0:
             high = 0.25  # what zeros become
         factor = self.largest / max(abs(low), abs(high)) if self.largest else self.factor
-        away = factor * ((high - low) or abs(high)) * min(self.offset, 0.25 / epsilon)
-        return factor, -away if high <= 0 else away
+        away = factor * ((high - low) or abs(high)) * min(abs(self.offset), 0.25 / epsilon)
+        return factor, -away if high <= 0 or (self.offset < 0 and low < 0) else away
 
 
 @dataclass(frozen=True)
