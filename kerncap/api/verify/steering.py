@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from kerncap.api.verify.derived_launch import STRIDE_NAME
 from kerncap.api.verify.other_sizes import untried_integers
 from kerncap.api.verify.verify_result import Case
 from kerncap.errors import KerncapError
+from kerncap.format import schema
 from kerncap.log import one_line
 from kerncap.replay.boundary_values import Steered
 from kerncap.replay.byte_effects import Measured
@@ -51,7 +52,7 @@ def _steered(
     try:
         if ttir is None:
             text = candidate.read_text(encoding="utf-8")
-            found = _of_text(case.reproducer.source_text() or "", text)
+            found = _of_text(case.reproducer.source_text() or "", text, _passed(manifest))
             if all(map(STRIDE_NAME.search, untried_integers(manifest))):
                 return found
         from kerncap.sanitizer.sources.reproducer import ManifestMemory
@@ -76,33 +77,44 @@ def _steered(
     )  # fmt: skip
 
 
-def _of_text(captured: str, candidate: str) -> Steered:
+def _passed(manifest: schema.Manifest) -> dict[str, float]:
+    """The floats that the launch passes, by name."""
+    return {
+        argument.name: float.fromhex(argument.value.value)
+        for argument in manifest.arguments
+        if isinstance(argument.value, schema.FloatValue)
+    }
+
+
+def _of_text(captured: str, candidate: str, passed: Mapping[str, float]) -> Steered:
     """Of a launch of floats, which nothing has to be compiled for: numbers that the captured source compares
-    others with, and those that only the candidate's has."""
+    others with, ``passed`` ones among them, and those that only the candidate's has."""
     try:
         trees = ast.parse(captured), ast.parse(candidate)
     except SyntaxError:
         return Steered()
-    known = dict.fromkeys(_compared(trees[0]))
-    there = set(_numbers(trees[0]))
-    own = dict.fromkeys((*_compared(trees[1]), *_numbers(trees[1])))
+    known = dict.fromkeys(_compared(trees[0], passed))
+    there = {*_numbers(trees[0], passed)}
+    own = dict.fromkeys((*_compared(trees[1], passed), *_numbers(trees[1], {})))
     new = [number for number in own if number not in there]
     return Steered(known=tuple(known)[:_MOST_NUMBERS], own=tuple(new)[:_MOST_NUMBERS])
 
 
-def _compared(tree: ast.AST) -> Iterator[float]:
+def _compared(tree: ast.AST, passed: Mapping[str, float]) -> Iterator[float]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) or (
             isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _COMPARE
         ):
-            yield from _numbers(node)
+            yield from _numbers(node, passed)
 
 
-def _numbers(tree: ast.AST) -> Iterator[float]:
-    """The finite constants below a node, and those with a minus before them."""
+def _numbers(tree: ast.AST, passed: Mapping[str, float]) -> Iterator[float]:
+    """The finite numbers below a node, constants and ``passed`` ones, and those with a minus before them."""
     for node in ast.walk(tree):
         sign = -1.0 if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1.0
-        constant = node.operand if isinstance(node, ast.UnaryOp) else node
-        value = constant.value if isinstance(constant, ast.Constant) else None
+        number = node.operand if isinstance(node, ast.UnaryOp) else node
+        value: object = passed.get(number.id) if isinstance(number, ast.Name) else None
+        if isinstance(number, ast.Constant):
+            value = number.value
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             yield sign * value

@@ -1,4 +1,5 @@
-"""Values on which a comparison turns: equal ones, neighbours, ends of a range, zeros, numbers in the code.
+"""Values on which a comparison or a rounding turns: equal ones, neighbours, ends of a range, zeros, halves,
+numbers in the code.
 
 A kernel that has ``>=`` for ``>``, or a case for one number of its own, agrees with the right one elsewhere.
 Every fourth element gets such a value (of a few, all); the others stay, and so does most of what holds
@@ -74,7 +75,8 @@ def _numbers(
         most = _FACTOR * max(abs(low), abs(high))
         numbers = [value for value in known if abs(value) <= most]
         numbers += [value for value in (*own, 0.0, -0.0, low, high) if low <= value <= high]
-        return [np.full(places.size, value, x.dtype) for value in numbers]
+        halves = np.clip(np.floor(old) + 0.5, low, high).astype(x.dtype)
+        return [*(np.full(places.size, value, x.dtype) for value in numbers), halves]
     limits = np.iinfo(x.dtype)
     numbers = [low, high]
     for values, is_known in ((known, True), (own, False)):

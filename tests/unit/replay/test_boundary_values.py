@@ -54,6 +54,7 @@ def test_floats_get_ties_and_zeros_and_what_is_special_stays() -> None:
     assert {0.0, 0.5, 2.0} <= set(given.tolist()) and not {100.0, 1e30} & set(given.tolist())
     assert np.signbit(new[new == 0]).any() and not np.signbit(new[new == 0]).all()
     assert (new == y).any() and (new[:-1] == new[1:]).any()
+    assert (np.abs(given) % 1 == 0.5).sum() > 10, "halves, on which roundings turn"
     positive = on_boundaries(np.abs(x), 0.1, 3.0, [], [], [])
     assert not (positive == 0).any(), "zero may be outside of what it is for"
 
@@ -107,6 +108,29 @@ def test_a_difference_where_two_are_equal_is_undecided_and_no_stored_result(tmp_
     verdict = verify(path, VerifyOptions(candidate=first, stages=("oracle",))).verdict
     assert verdict.answer is Answer.UNDECIDED
     assert "on boundary values of x_ptr: differs from the captured kernel: out_ptr: 1 of 30" in verdict.line
+
+
+ABOVE = """
+@triton.jit
+def above(x_ptr, out_ptr, limit, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, (tl.load(x_ptr + i) > limit).to(tl.float32))
+"""
+
+
+def test_a_number_that_is_passed_and_compared_is_a_boundary(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    x = np.random.default_rng(4).standard_normal(64).astype(np.float32)
+    launch = Launch(ABOVE, "above").tensor("x_ptr", x)
+    launch = launch.tensor("out_ptr", np.full(64, 9, np.float32), (x > np.float32(0.3)).astype(np.float32))
+    path = launch.argument("limit", 0.3).constexpr("BLOCK", 64).seal(tmp_path)
+    answers = {}
+    for sign in (">=", ">"):
+        file = candidate(tmp_path, ABOVE.replace("> limit", f"{sign} limit + 0"))
+        answers[sign] = verify(path, VerifyOptions(candidate=file, stages=("oracle",))).verdict
+    assert answers[">"].answer is Answer.YES, answers
+    assert answers[">="].answer is Answer.UNDECIDED
+    assert "on boundary values of x_ptr: differs from the captured kernel: out_ptr: " in answers[">="].line
 
 
 SCATTER = """
