@@ -231,7 +231,7 @@ class Comparison:
             dtype = self.manifest.views[stats.view].dtype
             if reason := rounding_bias.uses_up(stats, dtype):
                 self.reasons.append(reason)
-            elif reason := rounding_bias.hidden(stats, dtype):
+            elif reason := rounding_bias.hidden(stats, dtype) or rounding_bias.as_of_float32(stats, dtype):
                 self.open.append(reason)
 
     def _untyped(self, different: dict[int, Bits], noise: Noise) -> None:

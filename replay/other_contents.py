@@ -22,7 +22,7 @@ from kerncap.replay.stray_writes import gap_reasons
 from kerncap.replay.tolerance import view_tolerance
 from kerncap.replay.verdict_words import BY_DTYPE, Tolerance, mismatch
 from kerncap.replay.worker.common import bitmap
-from kerncap.replay.worker.protocol import Difference, Limits
+from kerncap.replay.worker.protocol import Difference, ErrorStatistics, Limits
 from kerncap.replay.write_set_units import outside_views, units
 
 Perturbed = tuple[list[int], int, bitmap.Bits]  # views, their region, the bytes that may change
@@ -141,7 +141,7 @@ class Differential:
             (found.open if self._is_open else found.reasons).extend(
                 f"on {self.what}: {reason}" for reason in reasons
             )
-        else:
+        elif not found.open:
             found.shown.append(f"as the captured kernel on {self.what}")
             found.contents.append(self._prepare)
         return found
@@ -198,9 +198,15 @@ class Differential:
                 dtype = self.manifest.views[stats.view].dtype
                 if reason := rounding_bias.uses_up(stats, dtype):
                     reasons.append(reason)
+                elif reason := self._is_less_exact(stats, dtype):
+                    self._shown.open.append(f"on {self.what}: {reason}")
+                    self._shown.remedy = "verify --stages smoke,numerics would decide it"
                 if dtype.startswith(FLOATS):
                     self._shown.shifts[stats.view] = rounding_bias.shifts(stats, dtype)
         return reasons
+
+    def _is_less_exact(self, stats: ErrorStatistics, dtype: str) -> str:
+        return rounding_bias.as_of_float32(stats, dtype)
 
     def _known_noise(self) -> dict[int, float]:
         """How far the captured kernel was seen to differ from itself on the captured contents."""

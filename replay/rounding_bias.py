@@ -16,6 +16,8 @@ from kerncap.replay.worker.protocol import ErrorStatistics
 # Median error, in units in the last place, that rounding alone may explain. A tolerance of 16 bits spans
 # no more than a few ulps, float64's spans millions.
 _ROUNDING_ULPS = {"float64": 64.0, "float32": 8.0, "float16": 2.5, "bfloat16": 2.5}
+# Of float64: a share of what one rounding to float32 leaves in the median, and more than orders of sums do.
+_OF_FLOAT32_ULPS = 2.0**20
 _LEAST_ELEMENTS = 32
 _LEAST_SHARE = 0.01  # of the largest value: an error that rounding does not leave
 _ONE_SIDED = 0.95
@@ -59,6 +61,16 @@ def uses_up(stats: ErrorStatistics, dtype: str) -> str:
         f"{stats.name}: {differing:,} of {finite:,} elements are off{direction}, by {share:.2g} of the "
         f"tolerance on average (median {stats.ulp_median:.3g} ulps): not rounding, but an error that uses "
         "up the tolerance"
+    )
+
+
+def as_of_float32(stats: ErrorStatistics, dtype: str) -> str:
+    """What to say of a view of float64 that has the errors of float32, which its tolerance allows for."""
+    if dtype != "float64" or stats.finite < _LEAST_ELEMENTS or stats.ulp_median < _OF_FLOAT32_ULPS:
+        return ""
+    return (
+        f"{stats.name}: errors are within the tolerance, and like those of float32 (median "
+        f"{stats.ulp_median:.2g} ulps of float64): --rtol says how far apart they may be"
     )
 
 

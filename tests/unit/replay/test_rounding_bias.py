@@ -62,3 +62,14 @@ def test_a_shift_far_below_the_last_place_of_16_bits_decides_nothing() -> None:
         "out", "float16", [rounding_bias.Shift(False, 1e-4, 1e-3)], [rounding_bias.Shift(False, 1e-4, 1e-3)]
     )
     assert fails
+
+
+def test_errors_of_float32_in_float64_are_told_from_another_order() -> None:
+    rows = np.random.default_rng(1).standard_normal((N, 100))
+    expected = rows.sum(axis=1)
+    other_order = np.add.accumulate(rows, axis=1)[:, -1]
+    assert (other_order != expected).any()
+    assert not rounding_bias.as_of_float32(statistics(other_order, expected, "float64"), "float64")
+    narrow = statistics(rows.astype(np.float32).astype(np.float64).sum(axis=1), expected, "float64")
+    assert "like those of float32 (median" in rounding_bias.as_of_float32(narrow, "float64")
+    assert not rounding_bias.as_of_float32(narrow, "float32")

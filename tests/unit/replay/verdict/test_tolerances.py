@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from kerncap.answer import Answer
+from kerncap.api.verify import VerifyOptions, verify
 from kerncap.replay.verdict_words import Tolerance
 from tests.unit.replay import build
 from tests.unit.replay.build import Launch
-from tests.unit.replay.resident import Resident, resident
+from tests.unit.replay.resident import Resident, candidate, resident
 from tests.unit.replay.verdict.replayed import run
 
 pytest.importorskip("triton")
@@ -55,6 +56,23 @@ def test_of_values_below_the_tolerance_nothing_is_shown(tmp_path: Path) -> None:
         assert close.line.startswith("Result: PASS (within tolerance")
         zeros = build.ADD.replace("tl.load(x_ptr + i, mask=mask) +", "0.0 *")
         assert tiny.judge(zeros, Tolerance(atol=1e-5)).passed, "what the user allows is allowed"
+
+
+@pytest.mark.parametrize("captured", [np.float64, np.float32])
+def test_float32_in_place_of_float64_is_undecided(tmp_path: Path, captured: type) -> None:
+    x, y = (
+        one.astype(captured).astype(np.float64) for one in np.random.default_rng(3).normal(size=(2, 1000))
+    )
+    y = y if captured is np.float64 else np.zeros_like(x)  # a sum that float32 has exactly
+    launch = Launch(build.ADD, "add", grid=(4, 1, 1)).tensor("x_ptr", x).tensor("y_ptr", y)
+    launch = launch.tensor("out_ptr", np.zeros_like(x), x + y).argument("n", 1000).constexpr("BLOCK", 256)
+    file = candidate(tmp_path, build.ADD.replace("mask=mask),", "mask=mask).to(tl.float32),"))
+    file.write_text(file.read_text().replace("mask=mask) +", "mask=mask).to(tl.float32) +"))
+    line = verify(launch.seal(tmp_path), VerifyOptions(candidate=file, stages=("oracle",))).verdict.line
+    other = "" if captured is np.float64 else "on other values of x_ptr, y_ptr: "
+    assert line.startswith(f"Result: UNDECIDED ({other}out_ptr: errors are within the tolerance, and like"), (
+        line
+    )
 
 
 def test_what_may_be_another_order_of_a_sum_is_told_what_else_judges_it(adder: Resident) -> None:
