@@ -165,7 +165,7 @@ def test_another_order_passes_every_stage(rows: Resident) -> None:
         "as the captured kernel on columns = 99",
         "as the captured kernel on columns = 51",
         "as the captured kernel on columns = 1",
-        "as the captured kernel on padded rows (x_stride = 132, out_stride = 104) at other addresses",
+        "as the captured kernel on padded rows (x_stride = 132, out_stride = 108) at other addresses",
         "as the captured kernel on tensors that begin one element later, at other addresses",
     ]
     assert shown["sanitizer"] == ["16 checks proved for every program of the grid, nothing found"]

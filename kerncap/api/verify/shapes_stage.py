@@ -81,8 +81,12 @@ def stage(case: Case) -> StageResult:
         if found.reasons:
             found.not_shown.append("other layouts: it fails already")
         else:
-            for relaid in _layouts(case):
-                _relaid(case, relaid, found, open_)
+            for layouts in _layouts(case):
+                why = ""
+                for relaid in layouts:
+                    if not (why := _relaid(case, relaid, found, open_)):
+                        break
+                found.not_shown += [why] if why else []
     else:
         found.not_shown.append(
             f"other sizes and layouts: the {case.engine.choice.name} engine runs what was compiled for these"
@@ -233,37 +237,39 @@ def _as_asked(config: Config, asked: Config | None) -> Config:
     return Config(arguments, asked.options, config.grid if asked.grid is None else asked.grid)
 
 
-def _layouts(case: Case) -> Iterator[_Relaid]:
-    """Layouts in memory of their own, at other addresses."""
+def _layouts(case: Case) -> Iterator[list[_Relaid]]:
+    """Layouts in memory of their own; of each list the first that the captured kernel allows for is tried."""
     manifest = case.reproducer.manifest
     try:
-        wider = padded(manifest)
+        wider = [padded(manifest, apart) for apart in (True, False)]
     except NotDerivable:
-        wider = Layout()  # `derive` says why
-    if wider.strides:
-        changed = ", ".join(f"{name} = {value}" for name, value in wider.arguments.items())
-        yield _Relaid(wider, f"padded rows ({changed}) at other addresses")
-    yield _Relaid(Layout(shift=1), "tensors that begin one element later, at other addresses")
+        wider = []  # `derive` says why
+    changed = [", ".join(f"{name} = {value}" for name, value in one.arguments.items()) for one in wider]
+    yield [
+        _Relaid(layout, f"padded rows ({strides}) at other addresses")
+        for layout, strides in zip(wider, changed, strict=True)
+        if layout.strides
+    ]
+    yield [_Relaid(Layout(shift=1), "tensors that begin one element later, at other addresses")]
 
 
-def _relaid(case: Case, relaid: _Relaid, found: StageResult, open_: list[str]) -> None:
+def _relaid(case: Case, relaid: _Relaid, found: StageResult, open_: list[str]) -> str:
+    """Judge the candidate in another layout; why that was not done, if it wasn't."""
     try:
         path = derive(case.reproducer, case.folder, relaid.layout)
         with engine_of(case, path) as engine:
             measured, verdict = original_agrees(case, engine)
             if measured is None or not verdict.passed:
                 why = verdict.summary
-                found.not_shown.append(f"{relaid.name}: the captured kernel does not allow for it ({why})")
-                return
+                return f"{relaid.name}: the captured kernel does not allow for it ({why})"
             judged = candidate_verdict(case, engine, measured)
     except NotDerivable as error:
-        found.not_shown.append(f"{relaid.name}: {error}")
-        return
+        return f"{relaid.name}: {error}"
     except KerncapError as error:
-        found.not_shown.append(f"{relaid.name}: {str(error).splitlines()[0]}")
-        return
+        return f"{relaid.name}: {str(error).splitlines()[0]}"
     if judged.passed:
         found.shown.append(f"as the captured kernel on {relaid.name}")
     else:
         reasons = found.reasons if judged.answer is Answer.NO else open_
         reasons += [f"on {relaid.name}: {reason}" for reason in judged.reasons]
+    return ""

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerncap.api.verify import VerifyOptions, compute_sanitizer
+from kerncap.answer import Answer
+from kerncap.api.verify import VerifyOptions, compute_sanitizer, verify
 from kerncap.api.verify.derived_launch import GUARD_BYTES, Layout, NotDerivable, derive
 from kerncap.api.verify.other_sizes import sizes
 from kerncap.api.verify.padded_rows import padded
@@ -21,6 +22,7 @@ from kerncap.replay.worker import protocol, typed_json
 from kerncap.replay.worker.protocol import Compiled, Ended, Hello, Loaded
 from tests.unit.replay import build
 from tests.unit.replay.build import Launch
+from tests.unit.replay.resident import candidate
 
 COPY = """
 @triton.jit
@@ -60,6 +62,36 @@ def test_wider_rows_and_another_beginning_keep_all_values(tmp_path: Path) -> Non
                     before, after = (values(r, number, state) for r in (captured, derived))
                     assert (before == after).all()
             assert derived.manifest.regions[0].size == GUARD_BYTES + 4 + (2 * 8 + 4) * 4 + GUARD_BYTES
+
+
+def test_equal_strides_of_two_tensors_become_different_ones(tmp_path: Path) -> None:
+    with Reproducer.open(copy().seal(tmp_path)) as captured:
+        layout = padded(captured.manifest, apart=True)
+        assert layout.strides == {0: (8, 1), 1: (12, 1)}
+        assert layout.arguments == {"x_stride": 8, "y_stride": 12}
+    launch = copy()
+    launch.argument("z_stride", 4)
+    with Reproducer.open(launch.seal(tmp_path)) as captured:
+        assert padded(captured.manifest, apart=True).strides == {}, "nothing says which is whose"
+        assert padded(captured.manifest).arguments == dict.fromkeys(("x_stride", "y_stride", "z_stride"), 8)
+
+
+def test_a_stride_in_place_of_another_one_fails(tmp_path: Path) -> None:
+    file = candidate(tmp_path, COPY.replace("* x_stride", "* y_stride"))
+    result = verify(copy().seal(tmp_path), VerifyOptions(candidate=file, stages=("shapes",)))
+    assert result.verdict.answer is Answer.NO
+    assert "on padded rows (x_stride = 8, y_stride = 12) at other addresses: " in result.verdict.line
+
+
+def test_strides_in_another_order_than_the_tensors_stay_equal(tmp_path: Path) -> None:
+    """The captured kernel does not allow for the first layout, and then the second one is tried."""
+    launch = copy()
+    launch.arguments[-3:-1] = launch.arguments[-3:-1][::-1]
+    file = candidate(tmp_path, COPY.replace("x.to(tl.float32)", "x * 1.0"))
+    result = verify(launch.seal(tmp_path), VerifyOptions(candidate=file, stages=("shapes",)))
+    assert result.passed, result.verdict
+    strides = "y_stride = 8, x_stride = 8"
+    assert f"as the captured kernel on padded rows ({strides}) at other addresses" in result.stages[-1].shown
 
 
 def test_a_wide_launch_has_the_same_values_in_float64(tmp_path: Path) -> None:
