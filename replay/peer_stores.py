@@ -30,7 +30,7 @@ from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Mirror, Range, Stores
 
 _WORD = 4
-_SEED = 0
+_SEEDS = (0, 1)  # complements: a sum in place that is one of its large summands is another's next time
 _MOST_RANGES = 1 << 16
 _MOST_TRIES, _LOST = 256, 8
 # What a launch does before it waits has to be done when stores come: twice the time of a whole launch.
@@ -261,17 +261,18 @@ class _Trials:
         masks = {
             region: bits & ~_bits(engine, waited_for, region) for region, bits in self._words.bits.items()
         }
-        engine.restore()
-        for region, mask in masks.items():
-            if mask.any():
-                engine.fill(region, 0, engine.manifest.regions[region].size, _SEED, mask)
+        own = {region: bitmap.empty(mask.size) for region, mask in masks.items()}
         stores = Stores(self.delay_s, [], waited_for, self._mirrors)
-        if not engine.launch_among(ORIGINAL, self._limit_s, [stores])[0].ok:
-            return None
-        return {
-            region: bitmap.widened(engine.diff(region, "poison", _SEED, mask), _WORD) & mask
-            for region, mask in masks.items()
-        }
+        for seed in _SEEDS:
+            engine.restore()
+            for region, mask in masks.items():
+                if mask.any():
+                    engine.fill(region, 0, engine.manifest.regions[region].size, seed, mask)
+            if not engine.launch_among(ORIGINAL, self._limit_s, [stores])[0].ok:
+                return None
+            for region, mask in masks.items():
+                own[region] |= bitmap.widened(engine.diff(region, "poison", seed, mask), _WORD) & mask
+        return own
 
 
 def of_engine(engine: OneRank) -> PeerStores | None:
