@@ -78,9 +78,13 @@ class Measured:
         """How many bytes a verdict compares."""
         return sum(self.sizes)
 
+    def results(self) -> dict[int, Bits]:
+        """The written bytes that are judged."""
+        return self.written
+
     @property
     def written_bytes(self) -> int:
-        return sum(bitmap.count(bits) for bits in self.written.values())
+        return sum(bitmap.count(bits) for bits in self.results().values())
 
     def as_write_set(self) -> WriteSet:
         """The form that a reproducer keeps."""

@@ -268,14 +268,16 @@ class Engine(WorkerTimes):
         """
         self._variants.rebuilt()
 
-    def load_launch(self, name: str, number: int, candidate: Path | None = None) -> None:
+    def load_launch(
+        self, name: str, number: int, candidate: Path | None = None, config: Config | None = None
+    ) -> None:
         """Load another launch of a range as variant ``name``, of a module if there is a ``candidate``.
 
-        Raises CandidateError if it does not load.
+        ``config``: in place of the launch's own. Raises CandidateError if it does not load.
         """
         if candidate is not None:
             self._ran(candidate)
-        self._variants.launch_of_range(name, number, candidate)
+        self._variants.launch_of_range(name, number, candidate, config)
 
     def build_new(self, path: Path, text: bytes, like: Reproducer | None) -> Path:
         """The image of a source that the application did not have; see `Variants.build_new`."""

@@ -163,9 +163,11 @@ class Variants:
             self._load(name, dataclasses.replace(loaded, variation=varied))
         return name
 
-    def launch_of_range(self, name: str, number: int, candidate: Path | None = None) -> None:
+    def launch_of_range(
+        self, name: str, number: int, candidate: Path | None = None, config: Config | None = None
+    ) -> None:
         """Another launch of a range under ``name``: as it was captured, or by a kernel of a module."""
-        variation = Variation(launch=number)
+        variation = Variation(config, launch=number)
         path, image = str(candidate or self._original(number)), None
         if candidate is not None and self.launcher == "native":
             path, image = self._apart.image(candidate, variation, self._facts.arch)

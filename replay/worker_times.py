@@ -26,6 +26,10 @@ class WorkerTimes(WorkerMemory):
         """Whether a variant of that name can be launched."""
         raise NotImplementedError
 
+    def row(self, which: str) -> list[str]:
+        """The launches that a variant consists of, by the names that the worker has for them."""
+        return [which]
+
     @property
     def waits(self) -> bool:
         """Whether the launch waits for other ranks, which are not there when it is launched in a row."""
@@ -64,7 +68,7 @@ class WorkerTimes(WorkerMemory):
         does not end well.
         """
         self._refuse_to_time()
-        unknown = [name for name in whichs if not self.is_loaded(name)]
+        unknown = [name for name in whichs if not all(map(self.is_loaded, self.row(name)))]
         if unknown:
             raise ReplayError(f"{', '.join(unknown)}: not loaded, so there is nothing to time")
         if len(set(whichs)) != len(whichs) or rounds < 1:
@@ -72,10 +76,11 @@ class WorkerTimes(WorkerMemory):
         limit = min(self.timeout_s * len(whichs) * (rounds + 1), _LONGEST_REPEAT_S)
         sizes = [region.size for region in self.manifest.regions]
         wanted = [(r, 0, sizes[r]) for r in dirty] if ranges is None else list(ranges)
-        return self.connection.call_within(
-            limit + GRACE_S, Backend.interleaved, list(whichs), rounds=rounds, ranges=wanted, limit_s=limit,
-            cold=cold,
+        found = self.connection.call_within(
+            limit + GRACE_S, Backend.interleaved, [self.row(which) for which in whichs], rounds=rounds,
+            ranges=wanted, limit_s=limit, cold=cold,
         )  # fmt: skip
+        return dict(zip(whichs, found, strict=True))
 
     def repeat(self, which: str, n: int, state: str, ranges: list[tuple[int, int, int]]) -> Repeated:
         """``n`` native replays, queued without waiting, each from ``ranges`` (region, start, stop).

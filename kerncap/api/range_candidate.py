@@ -6,12 +6,12 @@ import contextlib
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kerncap import scratch
 from kerncap.answer import Answer
-from kerncap.api.candidate_file import kept, refuse_inside
+from kerncap.api.candidate_file import Kept, kept, refuse_inside
 from kerncap.api.range_replay import Judges, opened_range, refuse
 from kerncap.api.replay import check_numbers
 from kerncap.api.verify.stage_order import judged
@@ -53,18 +53,45 @@ def verify_candidate(
     candidate need not write it. Raises FormatError, UsageError, BackendUnavailable or ReplayError.
     """
     assert options.candidate is not None
-    check_numbers(options.timeout_s, options.rtol, options.atol)
-    refuse(replace(options, candidate=None))
-    if not options.candidate.is_file():
-        raise UsageError(f"{options.candidate}: no such candidate file")
-    refuse_inside("--candidate", options.candidate)
+    options = replace(options, stages=_stages(options))
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(Pool()) if pool is None else pool
-        opened = stack.enter_context(opened_range(path, options))
-        copy = stack.enter_context(kept(options.candidate, options.hostile))
+        copy = stack.enter_context(kept_candidate(options))
         assert copy is not None
-        candidate = read(copy.path, len(opened.launches))
-        options = replace(options, candidate=copy.path, stages=_stages(options))
+        options = replace(options, candidate=copy.path)
+        found = stack.enter_context(opened_candidate(path, options, intermediates, pool))
+        if isinstance(found, VerifyResult):
+            return found
+        folder = Path(stack.enter_context(scratch.temporary("verify")))
+        case = Case(found.whole, found.engine, CANDIDATE, options, folder, found.measured)
+        result = _judged(case, found.measured)
+        said = [words for stage in result.stages for words in (stage.reasons, stage.shown, stage.not_shown)]
+        result.verdict = copy.close(result.verdict, *said)
+        result.path, result.kernel = path, found.whole.kernels
+        result.notes[:0] = found.notes
+        return result
+
+
+@dataclass(frozen=True)
+class OpenedCandidate:
+    """A candidate for launches of a range, with an engine that has those; nothing of it is loaded yet."""
+
+    whole: RangeAsOne
+    candidate: RangeCandidate
+    engine: RangeEngine
+    measured: MeasuredAsOne
+    notes: list[str]
+
+
+@contextlib.contextmanager
+def opened_candidate(
+    path: Path, options: VerifyOptions, intermediates: Sequence[str], pool: Pool
+) -> Iterator[OpenedCandidate | VerifyResult]:
+    """``options.candidate`` for the range at ``path``; a result, if what it replaces can't be a judge."""
+    assert options.candidate is not None
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(opened_range(path, options))
+        candidate = read(options.candidate, len(opened.launches))
         replaced = opened.launches[candidate.first : candidate.last + 1]
         choice = _choice(opened, candidate, options)
         shared = share([launch.manifest for launch in opened.launches])
@@ -77,22 +104,27 @@ def verify_candidate(
         known = [judges.measured(launch) for launch in replaced]
         problem = _why_not(whole, replaced, known)
         if problem:
-            return _not_judged(path, whole, choice, problem)
+            yield _not_judged(path, whole, choice, problem)
+            return
         measured = measured_as_one(whole, [each for each in known if each is not None])
         notes = [_replaces(candidate, replaced), *_set_dead(whole, measured, intermediates)]
-        engine = stack.enter_context(
-            RangeEngine(
-                whole, candidate, functools.partial(declared, candidate.text or b""), measured.dead, choice,
-                options.timeout_s, options.hostile, pool,
-            )
+        engine = RangeEngine(
+            whole, candidate, functools.partial(declared, candidate.text or b""), measured.dead, choice,
+            options.timeout_s, options.hostile, pool,
         )  # fmt: skip
-        folder = Path(stack.enter_context(scratch.temporary("verify")))
-        result = _judged(Case(whole, engine, CANDIDATE, options, folder, measured), measured)
-        said = [words for stage in result.stages for words in (stage.reasons, stage.shown, stage.not_shown)]
-        result.verdict = copy.close(result.verdict, *said)
-        result.path, result.kernel = path, whole.kernels
-        result.notes[:0] = notes
-        return result
+        stack.enter_context(engine)
+        yield OpenedCandidate(whole, candidate, engine, measured, notes)
+
+
+def kept_candidate(options: VerifyOptions) -> contextlib.AbstractContextManager[Kept | None]:
+    """The candidate's file as it is now."""
+    assert options.candidate is not None
+    check_numbers(options.timeout_s, options.rtol, options.atol)
+    refuse(replace(options, candidate=None))
+    if not options.candidate.is_file():
+        raise UsageError(f"{options.candidate}: no such candidate file")
+    refuse_inside("--candidate", options.candidate)
+    return kept(options.candidate, options.hostile)
 
 
 def _stages(options: VerifyOptions) -> tuple[str, ...]:

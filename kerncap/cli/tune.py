@@ -51,6 +51,14 @@ from kerncap.time_limits import LAUNCH_S
     "--workers", type=PROCESSES, metavar="N",
     help="Worker processes. Default: one for each GPU; two without a GPU.",
 )  # fmt: skip
+@click.option(
+    "--candidate", type=PATH, metavar="FILE",
+    help="A module that replaces launches of a range, whose configuration is searched.",
+)  # fmt: skip
+@click.option(
+    "--intermediate", "intermediates", multiple=True, metavar="K.NAME",
+    help="With --candidate for several launches: nothing needs this argument of launch K after them.",
+)  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue the last search of the same reproducers.")
 @click.option("--apply", is_flag=True, help="Write a patch against the application's file.")
 @click.option("--html", "html_path", type=PATH, metavar="FILE", help="Write an HTML page with a plot.")

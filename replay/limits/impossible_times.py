@@ -54,7 +54,7 @@ def of_launch(engine: Engine, measured: Measured) -> Floor | None:
         return None
     engine.restore()
     changed = sum(
-        bitmap.count(engine.diff(region, "post") & written) for region, written in measured.written.items()
+        bitmap.count(engine.diff(region, "post") & bits) for region, bits in measured.results().items()
     )
     return Floor(changed, engine.choice.python, engine.choice.device)
 

@@ -22,7 +22,7 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.candidates import symbols
 from kerncap.replay.choose_engine import Choice
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.outcome import CandidateError, Outcome
+from kerncap.replay.outcome import CandidateError, Compiled, Config, Outcome
 from kerncap.replay.ranges.candidate import LAUNCHES, RangeCandidate, manifest_of
 from kerncap.replay.ranges.chain import name_of
 from kerncap.replay.ranges.joined_memory import SharedMemory, placed
@@ -150,12 +150,7 @@ class MeasuredAsOne(Measured):
     def compared_bytes(self) -> int:
         return super().compared_bytes - sum(map(bitmap.count, self.dead.values()))
 
-    @property
-    def written_bytes(self) -> int:
-        return sum(bitmap.count(bits) for bits in self.results().values())
-
     def results(self) -> Masks:
-        """The bytes that are judged."""
         return {
             region: bits & ~self.dead[region] if region in self.dead else bits
             for region, bits in self.written.items()
@@ -231,6 +226,22 @@ class RangeEngine(Engine):
         except BaseException:
             self.close()
             raise
+
+    def row(self, which: str) -> list[str]:
+        return self._parts.get(which, [which])
+
+    def time(self, which: str, warmup: int, n: int, dirty: list[int], cold: bool = False) -> list[float]:
+        return self.interleaved([which], n, dirty, cold=cold)[which]
+
+    def unload(self, name: str) -> None:
+        for each in self.row(name):
+            super().unload(each)
+
+    def load_one(self, path: Path, config: Config) -> Compiled:
+        """As `load_candidate`, of a module that has one launch, in another configuration."""
+        [name] = self._parts[CANDIDATE]
+        self.load_launch(name, self._whole.own, path, config)
+        return self.compiled(name)
 
     def load_candidate(self, path: Path) -> None:
         text, own = self._asked.text, self._whole.own

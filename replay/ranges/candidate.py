@@ -22,6 +22,7 @@ from kerncap.format.schema import Manifest
 from kerncap.printable import visible
 from kerncap.regular_file import read_regular
 from kerncap.replay.ranges import launch_lines
+from kerncap.replay.tuning.grid import GridUnknown, plain, recompute
 from kerncap.replay.worker.protocol import Scalar, Three, three
 
 SOURCES = (".cu", ".hip", ".cpp", ".cc", ".cxx")
@@ -32,6 +33,7 @@ _MOST_PROGRAMS = 2**31 - 1
 _MOST_THREADS = 1024
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 _KEYS = ("kernel", "grid", "arguments", "options")
+_MEMORY = schema.TensorValue | schema.DescriptorValue | schema.SequenceValue
 _OF_LAUNCH = re.compile(r"(\d{1,4})\.(\w{1,256})")
 
 
@@ -40,12 +42,13 @@ class CandidateLaunch:
     """One launch: a kernel of the file; ``place`` is where in it that is said.
 
     A text such as ``2.out`` among ``arguments`` is what launch 2 of the range was passed as ``out``; all else
-    is a value. Of a source they are named by their number, from 1; ``block`` is None of a module.
+    is a value. Of a source they are named by their number, from 1; ``block`` is None of a module, whose grid
+    may be a text: a callable as Triton takes one.
     """
 
     place: str
     kernel: str
-    grid: Three
+    grid: Three | str
     arguments: dict[str, Scalar]
     options: dict[str, int]
     block: Three | None = None
@@ -127,21 +130,37 @@ def manifest_of(launch: CandidateLaunch, captured: Sequence[Manifest], path: Pat
     )
     like = captured[0]
     language: Literal["triton", "cuda", "hip"] = "triton"
+    grid, grid_source = launch.grid, None
+    if isinstance(grid, str):
+        grid_source = schema.GridSource(source=grid)
+        numbers = tuple(one for one in arguments if not isinstance(one.value, _MEMORY))
+        grid = _grid(f"{path}: {launch.place}: grid", grid_source, numbers)
     if launch.block is not None:
         language, source = "hip" if like.device.kind == "hip" else "cuda", None
         made = schema.Launch(
-            grid=launch.grid, ordinal=0, mode="native", block=launch.block, shared_bytes=launch.shared_bytes
+            grid=grid, ordinal=0, mode="native", block=launch.block, shared_bytes=launch.shared_bytes
         )
     else:
         mode: Literal["interpreter", "jit"] = "interpreter" if like.launch.mode == "interpreter" else "jit"
         options = {name: schema.scalar_value(value) for name, value in launch.options.items()}
-        made = schema.Launch(grid=launch.grid, ordinal=0, mode=mode, options=options)
+        made = schema.Launch(grid=grid, ordinal=0, mode=mode, options=options, grid_source=grid_source)
         file = schema.StoredFile(path="source/candidate.py", size=0, sha256="0" * 64)  # nothing is stored
         source = schema.Source(file=file, entry=launch.kernel)
     kernel = schema.Kernel(name=launch.kernel, qualified_name=launch.kernel, language=language)
     return msgspec.structs.replace(
         like, kernel=kernel, arguments=arguments, launch=made, source=source, code=(), compiled=None
     )
+
+
+def _grid(where: str, source: schema.GridSource, numbers: Sequence[schema.Argument]) -> Three:
+    """What the text gives for these arguments; it is worked out, and not executed."""
+    try:
+        grid = recompute(source, {each.name: plain(each.value) for each in numbers})
+    except GridUnknown as error:
+        raise UsageError(f"{where}: {visible(str(error)[:200])}") from error
+    if min(grid) < 1 or math.prod(grid) > _MOST_PROGRAMS:
+        raise UsageError(f"{where}: it is {grid}: expected 1 to {_MOST_PROGRAMS:,} programs")
+    return grid
 
 
 def _literals(path: Path) -> dict[str, Any]:
@@ -195,12 +214,20 @@ def _launch(path: Path, number: int, said: Any) -> CandidateLaunch:
     if not isinstance(kernel, str) or not kernel.isidentifier():
         raise UsageError(f"{where}: kernel {visible(repr(kernel)[:80])}: expected the name of a function")
     grid = said["grid"]
+    arguments, options = said["arguments"], said.get("options", {})
+    if isinstance(grid, str):
+        return _checked(where, place, kernel, grid, arguments, options)
     grid = (grid,) if _is_int(grid) else grid
     if not isinstance(grid, list | tuple) or not 1 <= len(grid) <= 3 or not all(map(_is_int, grid)):
-        raise UsageError(f"{where}: grid: expected one to three integers")
+        raise UsageError(f"{where}: grid: expected one to three integers, or the text of a lambda")
     if min(grid) < 1 or math.prod(grid) > _MOST_PROGRAMS:
         raise UsageError(f"{where}: grid: expected 1 to {_MOST_PROGRAMS:,} programs")
-    arguments, options = said["arguments"], said.get("options", {})
+    return _checked(where, place, kernel, three((*grid, 1, 1)[:3]), arguments, options)
+
+
+def _checked(
+    where: str, place: str, kernel: str, grid: Three | str, arguments: Any, options: Any
+) -> CandidateLaunch:
     if not isinstance(arguments, dict) or not all(map(_is_name, arguments)):
         raise UsageError(f"{where}: arguments: expected a dict of values by parameter")
     for name, value in arguments.items():
@@ -210,7 +237,7 @@ def _launch(path: Path, number: int, said: Any) -> CandidateLaunch:
         name in _OPTIONS and _is_int(value) and 0 < value <= 1024 for name, value in options.items()
     ):
         raise UsageError(f"{where}: options: expected integers for {', '.join(_OPTIONS)}")
-    return CandidateLaunch(place, kernel, three((*grid, 1, 1)[:3]), arguments, options)
+    return CandidateLaunch(place, kernel, grid, arguments, options)
 
 
 def _is_int(value: Any) -> bool:

@@ -19,7 +19,7 @@ from kerncap.replay.tuning.builds import Builds
 from kerncap.replay.tuning.finals import Finals
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import Final, Trial
-from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch
+from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch, open_launch
 
 
 class Bench:
@@ -129,7 +129,7 @@ class Bench:
         with ThreadPoolExecutor(len(self._opened)) as starting:
             waiting = {
                 digest: starting.submit(
-                    OpenLaunch,
+                    open_launch,
                     reproducer,
                     options,
                     choice if _are_alike(reproducer, first) else None,

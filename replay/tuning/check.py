@@ -41,7 +41,10 @@ class Checker:
         self._bare = {region: outside_views(manifest, region) for region in measured.written}
         # What the captured kernel leaves alone keeps its contents: whatever is written there shows.
         self._fills = [fill for region in measured.written for fill in self._output(region)]
-        self._keeps = engine.choice.memory == "cuda" and sum(measured.sizes) <= _MOST_KEPT_BYTES
+        # What is no result of several launches is put into the captured state, after each run.
+        self._keeps = (
+            engine.choice.memory == "cuda" and engine.one_launch and sum(measured.sizes) <= _MOST_KEPT_BYTES
+        )
         self._kept_in = -1  # the worker that has the oracle on its device
 
     def problem(self, which: str, seed: int = SEED_A) -> str | None:

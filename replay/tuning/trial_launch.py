@@ -43,26 +43,38 @@ class BenchOptions:
     hostile: bool = False
 
 
-class OpenLaunch:
-    """One reproducer with its own engine, which its opener closes.
+def open_launch(
+    reproducer: Reproducer, options: BenchOptions, choice: Choice | None, pool: Pool
+) -> OpenLaunch:
+    """One reproducer with its own engine, whose workers are forks of a process of ``pool``."""
+    engine = Engine(
+        reproducer, options.engine, options.device, options.python, options.timeout_s, choice=choice,
+        stranger=options.hostile, shared=pool,
+    )  # fmt: skip
+    try:
+        measured = load(reproducer) or measure(engine)
+        return OpenLaunch(reproducer, engine, measured, options)
+    except BaseException:
+        engine.close()
+        raise
 
-    Its workers are forks of a process of ``pool``. Raises ReplayError or BackendUnavailable if the
-    captured kernel itself does not run, or writes nothing.
+
+class OpenLaunch:
+    """A launch and the engine that has it, which its opener closes.
+
+    Raises ReplayError or BackendUnavailable if the captured kernel itself does not run, or writes nothing;
+    the engine is closed then.
     """
 
     def __init__(
-        self, reproducer: Reproducer, options: BenchOptions, choice: Choice | None, pool: Pool
+        self, reproducer: Reproducer, engine: Engine, measured: Measured, options: BenchOptions
     ) -> None:
         self.reproducer = reproducer
         self.space = LaunchSpace(reproducer)
-        self.engine = Engine(
-            reproducer, options.engine, options.device, options.python, options.timeout_s, choice=choice,
-            stranger=options.hostile, shared=pool,
-        )  # fmt: skip
+        self.engine = engine
+        self.measured = measured
         self.hostile = options.hostile
         try:
-            kept = load(reproducer)
-            self.measured: Measured = kept if kept is not None else measure(self.engine)
             if not self.measured.written_bytes:
                 raise ReplayError(f"{reproducer.path}: {nothing_written().summary}")
             self.checker = Checker(self.engine, self.measured, options.tolerance)
@@ -82,8 +94,8 @@ class OpenLaunch:
 
     @property
     def is_native(self) -> bool:
-        """Whether its configurations are images, one at a time, and no calls of a Triton kernel."""
-        return self.engine.choice.launcher == "native"
+        """Whether its configurations are one at a time: images, or in place of several launches."""
+        return self.engine.choice.launcher == "native" or not self.engine.one_launch
 
     @cached_property
     def has_in_place(self) -> bool:

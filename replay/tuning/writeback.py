@@ -55,7 +55,7 @@ def triton_patch(reproducer: Reproducer, points: Sequence[Point], key: Sequence[
         changed, note = _retuned(text, manifest.kernel.name, manifest.kernel.line or 0, points, key)
         if changed is not None:
             name = manifest.kernel.file or PurePosixPath(stored.path).name
-            return Patch(_diff(text, changed, name), name, note)
+            return Patch(diff(text, changed, name), name, note)
     return Patch("", note="the kernel's definition was not found in the application's stored files")
 
 
@@ -65,7 +65,7 @@ def cuda_patch(reproducer: Reproducer, point: Point) -> Patch:
     text = reproducer.source_text() or ""
     assert manifest.source is not None
     name = manifest.kernel.file or manifest.source.file.path
-    return Patch(_diff(text, cuda_text.edited(reproducer, point), name), name)
+    return Patch(diff(text, cuda_text.edited(reproducer, point), name), name)
 
 
 def _retuned(
@@ -155,7 +155,8 @@ def _last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _diff(before: str, after: str, name: str) -> str:
+def diff(before: str, after: str, name: str) -> str:
+    """A unified diff of the file ``name``."""
     plain = name.lstrip("/")
     return "".join(
         difflib.unified_diff(

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 from . import typed_json
 from .typed_json import Unreadable
 
-VERSION = 10  # of all that is in this file; a worker refuses the job of another one
+VERSION = 11  # of all that is in this file; a worker refuses the job of another one
 
 Scalar = int | float | bool | str | None
 Limits = tuple[int, float, float]  # view, rtol, atol
@@ -484,9 +484,10 @@ class Backend(Protocol):
         ...
 
     def interleaved(
-        self, whichs: list[str], rounds: int, ranges: list[Range], limit_s: float, cold: bool
-    ) -> dict[str, list[float]]:
-        """Milliseconds of ``rounds`` launches of each, in turns, each on the pre-state of what is dirtied."""
+        self, rows: list[list[str]], rounds: int, ranges: list[Range], limit_s: float, cold: bool
+    ) -> list[list[float]]:
+        """Milliseconds of each row of launches, ``rounds`` times in turns, each on the pre-state of what is
+        dirtied."""
         ...
 
     def timings(

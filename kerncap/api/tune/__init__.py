@@ -6,16 +6,17 @@ import contextlib
 import itertools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kerncap import whole_files
-from kerncap.api.replay import check_numbers
 from kerncap.api.tune.tune_result import ShapeInfo, TuneResult
+from kerncap.api.tune.wishes import TuneOptions, Watcher, legal_of, wishes_of
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
+from kerncap.format.folder import is_range
 from kerncap.replay import trust
 from kerncap.replay.choose_engine import Choice as Engine
 from kerncap.replay.choose_engine import choose, probe
@@ -28,65 +29,29 @@ from kerncap.replay.tuning.devices import Devices
 from kerncap.replay.tuning.executor import Executor, Sent
 from kerncap.replay.tuning.journal import Journal, identity
 from kerncap.replay.tuning.point import Point, Scalar
-from kerncap.replay.tuning.samplers import NAMES, make
-from kerncap.replay.tuning.search import Found, Limits, Search
-from kerncap.replay.tuning.space import LaunchSpace, Space, Wishes, build
-from kerncap.replay.tuning.space_file import SpaceFile, read
-from kerncap.replay.tuning.trial import Trial
+from kerncap.replay.tuning.samplers import make
+from kerncap.replay.tuning.search import Found, Search
+from kerncap.replay.tuning.space import LaunchSpace, Space, build
 from kerncap.replay.tuning.trial_launch import BenchOptions
 from kerncap.replay.verdict_words import Tolerance
-from kerncap.time_limits import LAUNCH_S
 
-_TRIALS = 100
+_DEFAULT = TuneOptions()
 _LOCAL_WORKERS = 2  # without a device: two launches at a time are no trouble to each other's times
 
 
-@dataclass(frozen=True, kw_only=True)
-class TuneOptions:
-    """What `kerncap tune` takes. ``pin`` and ``bound`` as on the command line: NAME=V, NAME=LO:HI."""
-
-    space: str | None = None
-    trials: int = _TRIALS
-    time_s: float | None = None
-    patience: int = 60
-    sampler: str = "auto"
-    pin: tuple[str, ...] = ()
-    bound: tuple[str, ...] = ()
-    forbid: tuple[str, ...] = ()
-    scheduler: str | None = None
-    workers: int | None = None
-    resume: bool = False
-    apply: bool = False
-    engine: str = "auto"
-    device: str = "auto"
-    python: str | None = None
-    timeout_s: float = LAUNCH_S
-    rtol: float | None = None
-    atol: float | None = None
-    trust: bool = False
-    hostile: bool = False
-
-
-@dataclass
-class Watcher:
-    """Told what goes on: the space once, each job that a worker was given, trials as they end."""
-
-    started: Callable[[Space, Legal, Mapping[str, Any]], None] = field(default=lambda *_: None)
-    sent: Sent = field(default=lambda *_: None)
-    ended: Callable[[list[Trial]], None] = field(default=lambda *_: None)
-    executor: Callable[[Executor], None] = field(default=lambda *_: None)
-
-
 def tune(
-    paths: Sequence[Path], options: TuneOptions = TuneOptions(), watcher: Watcher | None = None
+    paths: Sequence[Path], options: TuneOptions = _DEFAULT, watcher: Watcher | None = None
 ) -> TuneResult:
-    """Search the space of the reproducers' kernel; they are of one kernel and source.
+    """Search the space of the reproducers' kernel, which are of one kernel and source, or that of
+    ``options.candidate`` on one range.
 
     Raises FormatError, UsageError, BackendUnavailable or ReplayError; finding nothing better is no exception.
     """
     watcher = watcher or Watcher()
     if not paths:
         raise UsageError("tune needs at least one reproducer")
+    if options.candidate is not None or any(map(is_range, paths)):
+        return _tune_range(paths, options, watcher)
     wishes = wishes_of(options)
     with contextlib.ExitStack() as stack:
         reproducers: dict[str, Reproducer] = {}
@@ -109,17 +74,7 @@ def tune(
             raise UsageError("tune compiles a Triton kernel's source: leave --engine out, or use jit")
         spaces = [LaunchSpace(each) for each in reproducers.values()]
         space = build(spaces, wishes, where.launcher != "interpreter")
-        if not space.parameters:
-            reasons = "; ".join(f"{name}: {why}" for name, why in list(space.pinned.items())[:6])
-            raise UsageError(
-                f"{first.path}: {first.manifest.kernel.name} has nothing to tune "
-                f"({reasons or 'no parameter'}); --space names parameters and values"
-            )
-        legal = space.legal()
-        if legal.size == 0:
-            raise UsageError(
-                "the constraints leave no configuration: --forbid, --bound or --space exclude all"
-            )
+        legal = legal_of(space, str(first.path), first.manifest.kernel.name)
         sampler = make(options.sampler, space, legal, options.trials)
         expected = min(options.trials, legal.size)
         executor = _executor(reproducers, options, where, space, watcher.sent, pool, expected)
@@ -129,7 +84,7 @@ def tune(
         journal = Journal(_journal_path(first), identity(list(reproducers), facts), options.resume)
         stack.callback(journal.close)
         watcher.started(space, legal, facts)
-        limits = Limits(options.trials, options.time_s, options.patience, 25 if facts["compiled"] else 3)
+        limits = options.limits(facts["compiled"])
         search = Search(space, sampler, executor, list(reproducers), limits, journal, watcher.ended)
         found = search.run()
         facts = {**facts, "workers": executor.facts()["workers"]}
@@ -143,6 +98,21 @@ def tune(
         return _result(reproducers, spaces, space, legal, found, facts, sampler.name, notes, options, journal)
 
 
+def _tune_range(paths: Sequence[Path], options: TuneOptions, watcher: Watcher) -> TuneResult:
+    from kerncap.api.tune.launch_range import tune_range
+
+    [first, *others] = paths
+    if options.candidate is None:
+        path = next(filter(is_range, paths))
+        raise UsageError(
+            f"{path}: a range; --candidate names a module for several of its launches, and "
+            f"kerncap slice {path} K makes a reproducer of one"
+        )
+    if others or not is_range(first):
+        raise UsageError("--candidate: for one range; give that, or leave it out")
+    return tune_range(first, options, options.candidate, watcher)
+
+
 def _of_hostile(unconfined: Sequence[str]) -> list[str]:
     """What was done about a source that attacks its judge, and what this system lacks for it."""
     done = (
@@ -151,45 +121,6 @@ def _of_hostile(unconfined: Sequence[str]) -> list[str]:
     )
     missing = f"the kernel of this system lacks {' and '.join(unconfined)}: what ran could do more"
     return [done, missing] if unconfined else [done]
-
-
-def wishes_of(options: TuneOptions) -> Wishes:
-    """The options' wishes. Raises UsageError for one that can't be read."""
-    if options.sampler not in NAMES:
-        raise UsageError(f"--sampler {options.sampler}: expected one of {', '.join(NAMES)}")
-    if options.trials < 1:
-        raise UsageError(f"--trials {options.trials}: expected at least 1")
-    check_numbers(options.timeout_s, options.rtol, options.atol)
-    if options.time_s is not None and not options.time_s >= 0:
-        raise UsageError(f"--time {options.time_s:g}: expected a number of seconds")
-    bounds: dict[str, tuple[int, int]] = {}
-    for text in options.bound:
-        match = re.fullmatch(r"([A-Za-z_]\w*)=(\d{1,9}):(\d{1,9})", text)
-        if match is None or int(match[2]) > int(match[3]):
-            raise UsageError(f"--bound {text}: expected NAME=LO:HI, two numbers in order")
-        if match[1] in bounds:
-            raise UsageError(f"--bound {text}: {match[1]} has other bounds already; give them once")
-        bounds[match[1]] = (int(match[2]), int(match[3]))
-    pins: dict[str, Scalar] = {}
-    for text in options.pin:
-        name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier() or not value:
-            raise UsageError(f"--pin {text}: expected NAME=VALUE")
-        if name in pins:
-            raise UsageError(f"--pin {text}: {name} is pinned already; pin it once")
-        pins[name] = _value(value)
-    file = read(options.space) if options.space is not None else SpaceFile()
-    return Wishes(file, pins, bounds, options.forbid)
-
-
-def _value(text: str) -> Scalar:
-    known: dict[str, Scalar] = {"true": True, "false": False, "none": None}
-    if text.lower() in known:
-        return known[text.lower()]
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(text)
-    return text
 
 
 def _check(reproducer: Reproducer) -> None:
@@ -332,3 +263,6 @@ def _shape(space: LaunchSpace, spaces: Any) -> dict[str, Any]:
         for name in runtime
         if name in space.scalars and len({str(each.scalars.get(name)) for each in every}) > 1
     }
+
+
+__all__ = ["TuneOptions", "Watcher", "tune", "wishes_of"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any, NoReturn
+
+from ..common.failures import Refused
 from . import image
 from .device import Device
 from .hsa import HsaError as Error
@@ -11,8 +14,14 @@ from .repeat import HipRepeat as Repeat
 from .repeat import interleaved, timings
 
 __all__ = [
-    "Device", "Error", "Image", "Launcher", "Repeat", "captured", "candidate", "interleaved", "timings",
+    "Device", "Error", "Image", "InARow", "Launcher", "Repeat", "captured", "candidate", "interleaved",
+    "timings",
 ]  # fmt: skip
+
+
+def InARow(_launchers: Any) -> NoReturn:
+    raise Refused("launches in a row have no time as one on an AMD GPU")
+
 
 captured = image.captured
 candidate = image.candidate

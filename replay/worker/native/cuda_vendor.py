@@ -14,8 +14,19 @@ from ..protocol import HipImage
 from .cuda_launcher import Launcher
 from .cuda_repeat import Repeat
 from .cuda_timing import interleaved, timings
+from .in_a_row import InARow
 
-__all__ = ["Device", "Error", "Launcher", "Repeat", "captured", "candidate", "interleaved", "timings"]
+__all__ = [
+    "Device",
+    "Error",
+    "InARow",
+    "Launcher",
+    "Repeat",
+    "captured",
+    "candidate",
+    "interleaved",
+    "timings",
+]
 
 
 def Device(memory: Placement) -> devices.Device:

@@ -273,13 +273,16 @@ class NativeBackend(StateOperations[States], Judging):
         )
 
     def interleaved(
-        self, whichs: list[str], rounds: int, ranges: list[Range], limit_s: float, cold: bool
-    ) -> dict[str, list[float]]:
-        launchers = [self._launchers[which] for which in whichs]
-        found = self.vendor.interleaved(
+        self, rows: list[list[str]], rounds: int, ranges: list[Range], limit_s: float, cold: bool
+    ) -> list[list[float]]:
+        launchers = []
+        for row in rows:
+            of_row = [self._launchers[which] for which in row]
+            launchers.append(of_row[0] if len(of_row) == 1 else self.vendor.InARow(of_row))
+        found: list[list[float]] = self.vendor.interleaved(
             self.device, self.bulk, self.states, launchers, rounds, ranges, limit_s
         )
-        return dict(zip(whichs, found, strict=True))
+        return found
 
     def _repeat(self, which: str) -> Any:
         return self.vendor.Repeat(self.device, self.bulk, self.states, self._launchers[which])

@@ -48,6 +48,10 @@ class Vendor(Protocol):
         """Replays in a row, as `native.repeat.Repeat`."""
         ...
 
+    def InARow(self, launchers: Any) -> Any:
+        """Launchers as one whose times are to be had. Raises Refused where they can't be."""
+        ...
+
     def timings(
         self, device: Any, bulk: Any, states: Any, launcher: Any, ranges: Any, again: bool, limit_s: float
     ) -> Timings:

@@ -70,25 +70,35 @@ class Timed:
         return both
 
     def interleaved(
-        self, whichs: list[str], rounds: int, ranges: list[Range], limit_s: float, cold: bool
-    ) -> dict[str, list[float]]:
-        launchers = [self._launchers[which] for which in whichs]
+        self, rows: list[list[str]], rounds: int, ranges: list[Range], limit_s: float, cold: bool
+    ) -> list[list[float]]:
         cold = cold and self.memory.kind == "cuda"
         prepare = self._prepare(lambda: self.states.restore_ranges("pre", ranges), cold)
         if self.memory.kind == "cuda":
-            found = device_turns(torch, prepare, [launcher.run for launcher in launchers], rounds)
-            return dict(zip(whichs, found, strict=True))
-        times: dict[str, list[float]] = {which: [] for which in whichs}
+            return device_turns(torch, prepare, [self._in_a_row(row) for row in rows], rounds)
+        times: list[list[float]] = [[] for _ in rows]
         deadline = time.monotonic() + limit_s
-        for number, order in enumerate([list(range(len(whichs))), *turns(len(whichs), rounds)]):
+        for number, order in enumerate([list(range(len(rows))), *turns(len(rows), rounds)]):
             for i in order:
                 prepare()
-                ended = launchers[i].outcome(max(0.001, deadline - time.monotonic()))
-                if ended.status != "ok":
-                    raise KernelError(f"timed run of {whichs[i]}: {ended.message}", ended.detail)
+                ns = 0
+                for which in rows[i]:
+                    ended = self._launchers[which].outcome(max(0.001, deadline - time.monotonic()))
+                    if ended.status != "ok":
+                        raise KernelError(f"timed run of {which}: {ended.message}", ended.detail)
+                    ns += ended.ns
                 if number:  # the first round is a warm-up
-                    times[whichs[i]].append(ended.ns / 1e6)
+                    times[i].append(ns / 1e6)
         return times
+
+    def _in_a_row(self, row: list[str]) -> Callable[[], None]:
+        launchers = [self._launchers[which] for which in row]
+
+        def run() -> None:
+            for launcher in launchers:
+                launcher.run()
+
+        return run
 
     def timings(
         self, which: str, ranges: list[Range], dirty: list[int], again: bool, limit_s: float

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
+from kerncap.api.range_candidate import opened_candidate
+from kerncap.api.verify.verify_result import VerifyOptions, VerifyResult
 from kerncap.replay import candidates
+from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.replay.pool import Pool
+from kerncap.replay.verdict import judge_timed
+from kerncap.replay.verdict_words import BY_DTYPE
 from tests.integration.cuda.conftest import Bench, Captured
 
 # For the launches 1 and 2 of the client: sum = a + b, and sum *= 3.
@@ -63,6 +69,25 @@ def test_others(bench: Bench, chain: Captured, old: str, new: str, said: str) ->
     assert old in THE_SAME
     found = verified(bench, chain, THE_SAME.replace(old, new))
     assert found["result"] == ("fail" if said else "pass") and said in found["summary"], found
+
+
+def test_rows_of_launches_are_timed_as_one(
+    bench: Bench, chain: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in bench.rig.environment().items():
+        monkeypatch.setenv(name, value)
+    candidate = bench.kerncap.folder / "c.cu"
+    candidate.write_text(THE_SAME)
+    options = VerifyOptions(candidate=candidate, trust=True)
+    with Pool() as pool, opened_candidate(chain.path, options, (), pool) as found:
+        assert not isinstance(found, VerifyResult)
+        engine, measured = found.engine, found.measured
+        engine.load_candidate(candidate)
+        engine.restore()
+        times = engine.interleaved([ORIGINAL, CANDIDATE], 3, sorted(measured.written))
+        assert [len(times[which]) for which in (ORIGINAL, CANDIDATE)] == [3, 3]
+        # Each row was run as a whole, the last launch too: that is what a verdict on its memory says.
+        assert judge_timed(engine, measured, CANDIDATE, BY_DTYPE).passed
 
 
 def test_what_something_else_changes_in_between(bench: Bench, chain: Captured) -> None:

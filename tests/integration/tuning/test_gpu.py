@@ -55,6 +55,32 @@ def test_a_flag_that_changes_the_result_is_wrong_and_tried_no_further(kerncap: C
     assert "<svg" in page and "://" not in page
 
 
+def test_a_module_for_several_launches(kerncap: CommandLine) -> None:
+    mlp = SAMPLE.parents[1] / "mlp"
+    [path] = kerncap.capture("--launches", "3:6", target=mlp / "run.py")
+    dead = ("--intermediate", "0.y", "--intermediate", "1.c")
+    bounds = ("--bound", "ROWS=4:16", "--bound", "num_warps=2:4", "--pin", "num_stages=1")
+    candidate = kerncap.folder / "fused.py"
+    text = (mlp / "fused_rows.py").read_text()
+    text = text.replace('"ROWS": 4', '"ROWS": 4, "HALF": 2')
+    text = text.replace("ROWS: tl.", "HALF: tl.constexpr, ROWS: tl.")
+    candidate.write_text(text.replace("* up, mask", "* up * (HALF / 2), mask"))
+    options = (*bounds, "--bound", "HALF=2:4", "--apply", "--json")
+    done = kerncap("tune", path, "--candidate", candidate, *dead, *options)
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout)
+    for trial in found["trials"]:
+        expected = ("timed", "slow") if trial["point"]["HALF"] == 2 else ("wrong",)
+        assert trial["state"] in expected, trial
+    assert len(found["trials"]) == 12 and found["engine"] == "binary", found
+    [shape] = found["shapes"]
+    # One launch for three, by the device's events.
+    assert 0 < shape["best"]["ms"] < shape["captured_ms"] < 10, shape
+    assert any(note.startswith("verify says pass of ROWS=") for note in found["notes"]), found["notes"]
+    hostile = kerncap("tune", path, "--candidate", candidate, *dead, *options, "--hostile")
+    assert hostile.status == 0, hostile.stderr
+
+
 def test_a_hostile_source_is_launched_as_images(kerncap: CommandLine) -> None:
     [path] = kerncap.capture("-k", "scaled", target=kerncap.target(FLAG))
     done = kerncap("tune", path, "--json", "--device", "cuda:0", "--hostile", "--trials", "8")

@@ -29,7 +29,7 @@ _DIFFERENCE = Difference(3, "out", 8, 2, 1, 0, 0.5, math.inf, 2.0, Element([7], 
     [
         (Backend.launch, Ended("error", "it raised", "the traceback", 0, 4, Place("a.py", 4))),
         (Backend.compare, [_DIFFERENCE, Difference()]),
-        (Backend.interleaved, {"one": [1.0, 2.5], "two": []}),
+        (Backend.interleaved, [[1.0, 2.5], []]),
         (Backend.gap_writes, [(4096, 8191, 17)]),
         (Backend.infer, None),
         (Backend.diff, True),

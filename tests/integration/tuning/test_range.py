@@ -1,0 +1,90 @@
+"""`tune RANGE --candidate`: a module for several launches, searched in the interpreter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import CommandLine
+from tests.parameters import first_of
+
+MLP = Path(__file__).parents[3] / "samples" / "mlp"
+DEAD = ("--intermediate", "0.y", "--intermediate", "1.c")
+
+
+def text(*changes: tuple[str, str]) -> str:
+    found = (MLP / "fused_rows.py").read_text()
+    for old, new in changes:
+        assert old in found, old
+        found = found.replace(old, new)
+    return found
+
+
+@pytest.fixture(scope="module")
+def mlp(kerncap_of_module: CommandLine) -> Path:
+    [path] = kerncap_of_module.capture("--launches", "0:3", target=MLP / "run.py")
+    return path
+
+
+def test_the_fastest_that_is_right_is_verified(kerncap: CommandLine, mlp: Path) -> None:
+    # HALF is right as it is, and wrong as anything else.
+    factor = ("gate * tl.sigmoid(gate) * up, mask", "gate * tl.sigmoid(gate) * up * (HALF / 2), mask")
+    (kerncap.folder / "fused.py").write_text(
+        text(('"ROWS": 4,', '"ROWS": 4, "HALF": 2,'), ("ROWS: tl.", "HALF: tl.constexpr, ROWS: tl."), factor)
+    )
+    options = ("--bound", "ROWS=4:8", "--bound", "HALF=2:4", "--apply", "--json")
+    done = kerncap("tune", mlp, "--candidate", "fused.py", *DEAD, *options)
+    document = done.document
+    assert done.status == 0 and document["result"] == "pass", done.stderr
+    states = {
+        (trial["point"]["ROWS"], trial["point"]["HALF"]): trial["state"] for trial in document["trials"]
+    }
+    assert states.keys() == {(rows, half) for rows in (4, 8) for half in (2, 4)}, states
+    assert {state for (_, half), state in states.items() if half == 4} <= {"wrong", "pruned"}, states
+    assert {state for (_, half), state in states.items() if half == 2} <= {"timed", "slow"}, states
+    [shape] = document["shapes"]
+    assert shape["best"]["config"]["HALF"] == 2 and shape["captured_ms"] > 0 and shape["best"]["speedup"]
+    assert any(note.startswith("verify says pass of ROWS=") for note in document["notes"]), document["notes"]
+    rows = shape["best"]["config"]["ROWS"]
+    assert rows == 4 or f'+            "N": "2.columns", "ROWS": {rows}, "HALF": 2,' in document["patch"]
+
+
+def test_a_module_that_is_not_right_is_not_tuned(kerncap: CommandLine, mlp: Path) -> None:
+    candidate = kerncap.folder / "fused.py"
+    candidate.write_text(text(("1e-6", "1e-1")))
+    done = kerncap("tune", mlp, "--candidate", candidate, *DEAD)
+    assert done.status == 2 and "as it is, verify says fail: 2.out: " in done.stderr, done.stderr
+    candidate.write_text(text())
+    done = kerncap("tune", mlp, "--candidate", candidate)
+    assert done.status == 2 and "verify says undecided: whether anything after" in done.stderr, done.stderr
+
+
+def test_what_is_refused(kerncap: CommandLine, mlp: Path) -> None:
+    (kerncap.folder / "c.cu").write_text("// kerncap: launch k<<<1, 32>>>(0.x)\n")
+    (kerncap.folder / "fused.py").write_text(text())
+    for options, said in (
+        ((), "a range; --candidate names a module for several of its launches"),
+        (("--candidate", "c.cu"), "tune takes a module of Triton kernels (.py)"),
+        (("--candidate", "fused.py", "--workers", "2"), "--workers: a range is tuned on one device"),
+    ):
+        done = kerncap("tune", mlp, *options)
+        assert done.status == 2 and said in done.stderr, done.stderr
+    done = kerncap("tune", mlp, mlp, "--candidate", "fused.py")
+    assert done.status == 2 and "--candidate: for one range" in done.stderr, done.stderr
+
+
+@first_of(
+    ("grid", "said"),
+    [
+        ("lambda meta: (__import__('os').abort(),)", ""),
+        ("lambda meta: (meta['M'] - 16,)", "it is (0, 1, 1): expected 1 to"),
+        ("no lambda", "no function could be read"),
+        ("lambda meta: (meta['columns'],)", ""),
+    ],
+)
+def test_a_grid_is_worked_out_and_not_executed(kerncap: CommandLine, mlp: Path, grid: str, said: str) -> None:
+    candidate = kerncap.folder / "fused.py"
+    candidate.write_text(text(("lambda meta: (triton.cdiv(meta['M'], meta['ROWS']),)", grid)))
+    done = kerncap("verify", mlp, "--candidate", candidate, *DEAD)
+    assert done.status == 2 and f"LAUNCHES[0]: grid: {said}" in done.stderr, done.stderr
