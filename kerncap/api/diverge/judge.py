@@ -113,23 +113,33 @@ def named_of(kind: str, pair: Pair, captured: tuple[Captured, Captured] = (Captu
     )  # fmt: skip
 
 
-def capture_pair(
-    pair: Pair, sides: tuple[Side, Side], runs: tuple[Trace, Trace], output: Path
-) -> tuple[Captured, Captured]:
-    """Of an unmatched launch the reproducer of the side that has it."""
-    found = [
-        Captured() if launch is None
-        else capture_launch(side, run, pair.process, launch, output / side.name.lower())
-        for side, run, launch in zip(sides, runs, (pair.first, pair.second), strict=True)
-    ]  # fmt: skip
-    return found[0], found[1]
+@dataclass(frozen=True)
+class Captures:
+    """Captures launches of pairs: each runs its side again, and puts the reproducer into ``output``."""
+
+    sides: tuple[Side, Side]
+    runs: tuple[Trace, Trace]
+    output: Path
+
+    def of(self, pair: Pair, which: int) -> Captured:
+        """Of one side (0 is A); nothing of a launch that it lacks."""
+        launch = (pair.first, pair.second)[which]
+        side = self.sides[which]
+        if launch is None:
+            return Captured()
+        return capture_launch(
+            side, self.runs[which], pair.process, launch, self.output / side.name.lower()
+        )  # fmt: skip
+
+    def both(self, pair: Pair, known: dict[int, Captured] | None = None) -> tuple[Captured, Captured]:
+        """``known`` are there already, by side."""
+        known = known or {}
+        found = [known[which] if which in known else self.of(pair, which) for which in (0, 1)]
+        return found[0], found[1]
 
 
-def judge(
-    pair: Pair, sides: tuple[Side, Side], runs: tuple[Trace, Trace], output: Path, tolerance: Tolerance
-) -> Judged:
-    """Capture a matched launch on both sides, and say what their memory shows."""
-    captured = capture_pair(pair, sides, runs, output)
+def judge(pair: Pair, captured: tuple[Captured, Captured], tolerance: Tolerance) -> Judged:
+    """What the memory of a matched launch shows, of which there are the reproducers of both sides."""
     by_digest = named_of(kind_of(pair, bool(pair.before)), pair, captured)
     a, b = captured[0].path, captured[1].path
     if a is None or b is None:

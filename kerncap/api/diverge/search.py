@@ -10,10 +10,10 @@ from pathlib import Path
 from kerncap.api.diverge.align import by_shape
 from kerncap.api.diverge.diverge_result import MOVED, ONLY, RAISED, Divergence, Named, Place, RunInfo
 from kerncap.api.diverge.judge import (
+    Captures,
     Judged,
     Tolerance,
     Verdict,
-    capture_pair,
     judge,
     kind_of,
     named_of,
@@ -21,7 +21,8 @@ from kerncap.api.diverge.judge import (
 )
 from kerncap.api.diverge.launch_differences import Pair, pairs_of
 from kerncap.api.diverge.noise import Noise
-from kerncap.api.diverge.two_runs import Side
+from kerncap.api.diverge.repeated import can_be_compared, did_the_same
+from kerncap.api.diverge.two_runs import Captured, Side
 from kerncap.capture.options import Selection
 from kerncap.capture.payloads import TracedRecord
 from kerncap.capture.trace_file import Trace
@@ -45,8 +46,11 @@ class Search:
         native: bool,
     ) -> None:
         self._sides, self._runs = sides, runs
-        self._selection, self._output, self._tolerance = selection, output, tolerance
-        self._rounds, self._once, self._wants_noise = rounds, once, noise
+        self._selection, self._tolerance = selection, tolerance
+        self._captures = Captures(sides, runs, output)
+        self._rounds, self._once, self._wants_noise = rounds, once, noise and not once
+        # The side that is run again to tell nondeterminism.
+        self._again = next((which for which, side in enumerate(sides) if side.recorded is None), None)
         self._pairs = pairs_of(*runs)
         self._native = native
         self._noise: Noise | None = None
@@ -58,8 +62,8 @@ class Search:
 
     def run(self) -> Divergence:
         differing = [pair for pair in self._pairs if pair.differs]
-        if differing:
-            self._take_noise()
+        if differing and self._wants_noise and self._again is None:
+            self._notes.append("both runs are recordings: the difference may be nondeterminism")
         named = self._first(differing)
         matched = [pair for pair in self._pairs if pair.is_matched]
         changed = tuple(
@@ -92,21 +96,38 @@ class Search:
             notes=tuple(self._notes),
         )
 
-    def _take_noise(self) -> None:
-        if self._once or not self._wants_noise:
-            return
-        for which, side in enumerate(self._sides):
-            if side.recorded is None:
-                again = replace(side, name=f"{side.name} again").trace(self._selection, self._native)
-                self._noise = Noise(which, self._runs[which], again)
-                return
-        self._notes.append("both runs are recordings: the difference may be nondeterminism")
+    def _is_noise(self, pair: Pair) -> bool:
+        """Whether the side that is run again differs from itself in this launch, too."""
+        if not self._wants_noise or self._again is None:
+            return False
+        if self._noise is None:
+            side = self._sides[self._again]
+            again = replace(side, name=f"{side.name} again").trace(self._selection, self._native)
+            self._noise = Noise(self._again, self._runs[self._again], again)
+        return self._noise.explains(pair)
+
+    def _captured_again(self, pair: Pair) -> dict[int, Captured] | None:
+        """The reproducer of the side that is run again, by side; None if that differs from itself here.
+
+        If the run that captures it repeats what was traced, it is the run that says so.
+        """
+        if not self._wants_noise or self._again is None:
+            return {}
+        launch = (pair.first, pair.second)[self._again]
+        if self._noise is not None or launch is None or not can_be_compared(launch):
+            return None if self._is_noise(pair) else {}
+        one = self._captures.of(pair, self._again)
+        if (one.path is None or not did_the_same(launch, one.path)) and self._is_noise(pair):
+            one.remove()
+            return None
+        return {self._again: one}
 
     def _first(self, differing: Sequence[Pair]) -> Named | None:
         rounds = self._rounds
         for number, pair in enumerate(differing):
-            noisy = self._noise is not None and self._noise.explains(pair)
-            if noisy:
+            is_judged = pair.is_matched and not any(pair.raised) and rounds > 0
+            known = self._captured_again(pair) if is_judged else None
+            if known is None and self._is_noise(pair):
                 self._take_nondeterministic(pair)
                 continue
             if not pair.is_matched or any(pair.raised):
@@ -119,7 +140,7 @@ class Search:
                 ] += 1
                 return None
             rounds -= 1
-            judged = judge(pair, self._sides, self._runs, self._output, self._tolerance)
+            judged = judge(pair, self._captures.both(pair, known), self._tolerance)
             if judged.verdict is Verdict.UNREPEATED and self._once:
                 said = "in the runs that captured it, both sides agreed"
                 return replace(judged.named, problems=(*judged.named.problems, said))
@@ -155,8 +176,7 @@ class Search:
             return named_of(kind, pair)
         if kind == MOVED:
             pair = _joined(pair, self._pairs)
-        captured = capture_pair(pair, self._sides, self._runs, self._output)
-        return named_of(kind, pair, captured)
+        return named_of(kind, pair, self._captures.both(pair))
 
     def _finished(self, named: Named, pair: Pair) -> Named:
         is_native = pair.launch.mode == word.mode.native  # whose arguments the trace has by their number

@@ -274,10 +274,22 @@ def test_what_is_within_the_tolerance_is_not_named(
 def test_nondeterminism_is_no_difference(kerncap_of_module: CommandLine, program: list[str]) -> None:
     found = diverged(
         kerncap_of_module, program, "--env", "OTHER=1", status=5,
-        PLANT="nondeterministic", ORDERS="011", COUNTER=str(kerncap_of_module.folder / "counter"),
+        PLANT="nondeterministic", ORDERS="0111", COUNTER=str(kerncap_of_module.folder / "counter"),
     )  # fmt: skip
     assert found["named"] is None and found["result"] == "undecided"
     assert {one["a"]["kernel"] for one in found["nondeterministic"]} >= {"total"}
+
+
+def test_the_run_that_captures_a_launch_says_whether_it_is_deterministic(
+    kerncap_of_module: CommandLine, program: list[str]
+) -> None:
+    counter = kerncap_of_module.folder / "counter-of-four"
+    found = diverged(
+        kerncap_of_module, program, "--env", "OTHER=2", status=1,
+        PLANT="nondeterministic", ORDERS="0101", COUNTER=str(counter),
+    )  # fmt: skip
+    assert (found["named"]["kind"], found["named"]["a"]["kernel"]) == ("launch", "total"), found["named"]
+    assert not found["nondeterministic"] and counter.stat().st_size == 4, "runs of the program"
 
 
 @pytest.mark.long

@@ -1,0 +1,58 @@
+"""Whether a launch that was captured left what it had left when it was traced: a run that shows both.
+
+A side whose captured launch did the same again is not nondeterministic there, so no run is needed for that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from kerncap.api.diff import opened
+from kerncap.capture.payloads import HashedRegion, TracedRecord
+from kerncap.errors import KerncapError
+from kerncap.format import Reproducer
+from kerncap.format.contract import word
+
+_PIECE = 8 << 20  # as the hook hashes memory: `region_copies.PIECE`
+
+
+def can_be_compared(launch: TracedRecord) -> bool:
+    """Native launches are hashed in another way."""
+    return launch.mode != word.mode.native and not launch.reason and not launch.error
+
+
+def did_the_same(launch: TracedRecord, captured: Path) -> bool:
+    """Whether the reproducer has what the launch left; False also where that can't be known."""
+    names: dict[int, str] = {view.region: view.name for view in launch.views}
+    try:
+        with opened(captured) as reproducer:
+            return all(
+                one.addresses or (number in names and _is_left(one, names[number], reproducer))
+                for number, one in enumerate(launch.hashed)
+            )
+    except KerncapError:
+        return False
+
+
+def _is_left(traced: HashedRegion, name: str, reproducer: Reproducer) -> bool:
+    """Whether the storage of an argument has the traced digest after the launch."""
+    regions = reproducer.manifest.regions
+    storages = {
+        (view.region, *(view.storage or (0, regions[view.region].size)))
+        for view in reproducer.manifest.views
+        if view.name == name
+    }
+    if len(storages) != 1:
+        return False
+    [(region, start, size)] = storages
+    return size == traced.size and traced.after == _digest(reproducer, region, start, size)
+
+
+def _digest(reproducer: Reproducer, region: int, start: int, size: int) -> str:
+    pieces = (
+        hashlib.sha256(reproducer.read("post", region, at, min(_PIECE, start + size - at))).digest()
+        for at in range(start, start + size, _PIECE)
+    )
+    whole: str = hashlib.sha256(b"".join(pieces)).hexdigest()
+    return whole[: len(whole) // 2]
