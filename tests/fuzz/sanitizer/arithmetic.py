@@ -26,6 +26,7 @@ class Arithmetic(Pieces):
         return [
             (self.computed_offset, 5), (self.computed_mask, 2), (self.rounded_offset, 1.5),
             (self.claimed_slot, 0.8), (self.rearranged, 1.2), (self.truncated, 1),
+            (self.counted, 0.8),
         ]  # fmt: skip
 
     # --- trees -----------------------------------------------------------------------------------------
@@ -209,6 +210,21 @@ class Arithmetic(Pieces):
             self.store(
                 f"{output} + {slot}{lanes}", w.pick((f"{slot} * 1.0", w.pick(w.coordinates).name)), None
             )
+
+    def counted(self) -> None:
+        """Sorted, or where the elements of each bin begin, as sorts by counting do it."""
+        w = self.w
+        tile = w.flat_tile(w.pick((4, 8)))
+        mask = self.mask_of(tile)
+        indices, _ = self.indices(w.pick((4, 8)))
+        loaded = w.let("i", cast(self.load(f"{indices} + {tile.name}", mask, "i", 0.7), "i32"))
+        if w.chance(0.4):
+            self.access(w.let("o", f"tl.sort({loaded})"), self.mask_of(tile) if w.chance(0.3) else None, tile)
+            return
+        of = w.pick((mask, mask, None, f"({tile.name} < {w.number(w.near(tile.top), 'n')})"))
+        bins = w.let("h", f"tl.histogram({loaded} & 7, 8{'' if of is None else f', mask={of}'})")
+        at = w.let("o", f"tl.cumsum({bins}, 0) - {w.pick((bins, bins, 1))}")
+        self.add(self.load(f"{w.tensor(read=True)} + {at}", None), (8,))
 
     def rearranged(self) -> None:
         """Tiles turned round, gathered from, mixed."""

@@ -22,6 +22,7 @@ from tests.fuzz.sanitizer.tile import (
 )  # fmt: skip
 from tests.fuzz.sanitizer.tile_functions import (
     applied,
+    binned,
     choose,
     counted,
     extreme,
@@ -29,6 +30,7 @@ from tests.fuzz.sanitizer.tile_functions import (
     gathered,
     interleaved,
     magnitude,
+    ordered,
     place_of,
     running_sum,
 )  # fmt: skip
@@ -255,7 +257,7 @@ class Machine:
             flip=lambda value, axis: value.map(lambda array: np.flip(array, axis)),
             argmax=lambda value, axis: place_of(value, axis, np.argmax),
             argmin=lambda value, axis: place_of(value, axis, np.argmin),
-            gather=gathered, interleave=interleaved,
+            gather=gathered, interleave=interleaved, sort=ordered, histogram=binned,
             program_id=lambda axis: Value(self.program[axis], "i32"),
             num_programs=lambda axis: Value(self.grid[axis], "i32"),
             arange=lambda low, high: Value(np.arange(low, high), "i32"),

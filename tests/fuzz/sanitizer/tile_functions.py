@@ -92,6 +92,25 @@ def gathered(value: Value, index: Value, axis: int) -> Value:
     return Value(value.data[index.data], value.kind, None, undefined, value.wrapped)
 
 
+def ordered(value: Value) -> Value:
+    """``tl.sort`` of a tile of one dimension."""
+    undefined: Any = False
+    if value.undefined is not False:
+        undefined = np.full(value.shape, np.any(value.undefined))
+    return Value(np.sort(value.data), value.kind, None, undefined, value.wrapped)
+
+
+def binned(value: Value, bins: int, mask: Any = None) -> Value:
+    """``tl.histogram``; what a value in no bin does differs by device."""
+    counted = np.ones(value.shape, np.bool_) if mask is None else spread(mask.data, value.shape)
+    if ((value.data < 0) | (value.data >= bins))[counted].any():
+        raise Undecidable("a value of tl.histogram in no bin")
+    undefined = bool(np.any(spread(value.undefined, value.shape) & counted))
+    undefined |= mask is not None and bool(np.any(mask.undefined))
+    counts = np.bincount(value.data[counted], minlength=bins).astype(np.int64)
+    return Value(counts, "i32", None, np.full(bins, True) if undefined else False, value.wrapped)
+
+
 def interleaved(left: Value, right: Value) -> Value:
     """``tl.interleave``: from either by turns."""
     parts = [np.stack([spread(one, left.shape) for one in both], axis=-1).reshape(-1)
