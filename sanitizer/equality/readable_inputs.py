@@ -45,6 +45,8 @@ INPUTS = (
     Inputs("positive values below 1", lambda u, v, at: u),
     Inputs("normal values times 100", lambda u, v, at: 100.0 * _normal(u, v, at)),
     Inputs("normal values times 10000", lambda u, v, at: 10000.0 * _normal(u, v, at)),
+    # The shift of a softmax may be any number over the reals: one that is no maximum shows here.
+    Inputs("values from 1 to 2 times -1000", lambda u, v, at: -1000.0 * (1.0 + u)),
     Inputs("normal values times 0.001", lambda u, v, at: 0.001 * _normal(u, v, at)),
 )
 

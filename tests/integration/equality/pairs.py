@@ -209,6 +209,9 @@ UNEQUAL: dict[str, tuple[Made, Run, Run]] = {
         lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax_online, _PART),
         _row(softmax.softmax_padded_with_zeros),
     ),
+    "softmax with a maximum over zeros": (
+        lambda: _rows(_empty(ROWS, N)), _row(softmax.softmax), _row(softmax.softmax_with_maximum_over_zeros),
+    ),
     "layer norm, epsilon outside": (_norm, _row(norms.layer_norm), _row(norms.layer_norm_epsilon_outside)),
     "layer norm, squares unmasked": (_norm, _row(norms.layer_norm), _row(norms.layer_norm_unmasked_squares)),
     "layer norm by n - 1": (_norm, _row(norms.layer_norm), _row(norms.layer_norm_one_less)),

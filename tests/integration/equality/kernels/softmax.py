@@ -73,6 +73,15 @@ def softmax_without_maximum(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def softmax_with_maximum_over_zeros(x, y, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    value = tl.load(x + row * n + at, mask=at < n, other=0.0)
+    power = tl.where(at < n, tl.exp(value - tl.max(value, 0)), 0.0)
+    tl.store(y + row * n + at, power / tl.sum(power, 0), mask=at < n)
+
+
+@triton.jit
 def softmax_with_bias(x, y, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
