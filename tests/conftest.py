@@ -11,9 +11,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.integration import forked_commands
 
 if any(type(finder).__name__ == "ScikitBuildRedirectingFinder" for finder in sys.meta_path):
     pytest.exit("the editable install is an old one: pip install --no-deps --no-build-isolation -e .", 4)
@@ -70,6 +73,18 @@ class _TestFile(pytest.Module):
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
     module: pytest.Module = _TestFile.from_parent(parent, path=module_path)
     return module
+
+
+# One process forks commands for all workers: `tests/integration/forked_commands.py`.
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["forked_commands"] = forked_commands.addresses()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given = getattr(config, "workerinput", {}).get("forked_commands")
+    if given is not None:
+        forked_commands.use(given)
 
 
 # Ten thousand tests and torch are no garbage: leave them out where Python looks for some.

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kerncap.replay.connection import Connection
 from kerncap.replay.nursery import Nursery
 from kerncap.replay.pool import Pool
+from tests.integration import forked_commands, forked_nurseries
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def shared_nurseries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     if "own_nurseries" in request.fixturenames:
         return
     everyones = pool()
-    make, close, connect = Pool.__init__, Pool.close, Connection.__init__
+    make, close = Pool.__init__, Pool.close
 
     def shared(self: Pool, *arguments: Any, **options: Any) -> None:
         make(self, *arguments, **options)
@@ -39,17 +39,22 @@ def shared_nurseries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
             self._nurseries = {}
         close(self)
 
-    def connected(self: Connection, choice: Any, job: Any, opened: Any, ahead: Nursery | None = None) -> None:
-        connect(self, choice, job, opened, ahead or everyones.nursery(choice))
-
     monkeypatch.setattr(Pool, "__init__", shared)
     monkeypatch.setattr(Pool, "close", closed)
-    monkeypatch.setattr(Connection, "__init__", connected)
+    forked_nurseries.use_nurseries(everyones, monkeypatch.setattr)
+
+
+class _OfForks(Pool):
+    """Its nurseries of Triton's interpreter are forks, as those of a command are."""
+
+    def _nursery(self, started: Any) -> Nursery | None:
+        with forked_nurseries.of_pool(forked_commands.nurseries()):
+            return super()._nursery(started)
 
 
 @cache
 def pool() -> Pool:
     """For engines of a fixture that several tests share, too."""
-    made = Pool()
+    made = _OfForks()
     atexit.register(made.close)
     return made

@@ -3,18 +3,21 @@
 To start Python and import costs more than most commands do. A forked command is a process of its own all the
 same: with its environment, streams, signals and end. What only the start of a process reads (see `_AT_START`)
 is the same for all of them: a command that is given something else there is started as a user starts it.
+Where pytest has several workers, its own process starts the one that forks, for all of them (`addresses`).
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import functools
 import gc
 import importlib
 import json
 import os
 import pkgutil
+import select
 import selectors
 import signal
 import socket
@@ -25,6 +28,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -35,6 +39,7 @@ _AT_START = ("PYTHON", "LD_PRELOAD", "LD_AUDIT", "LANG", "LC_", "OMP_", "OPENBLA
 _LEFT_OUT = (".worker.", ".mcp", ".tuning.cluster", ".pytest_plugin", ".__main__")  # dear, and rarely run
 _MOST_BYTES = 1 << 20  # of a request
 _ROOT = Path(__file__).parents[2]
+_MODULE = "tests.integration.forked_commands"
 Finished = tuple[int, str, str]  # exit status as of `subprocess`, stdout, stderr
 
 
@@ -65,12 +70,17 @@ def program(words: Sequence[str], cwd: Path, environment: Mapping[str, str], tim
 
 def client() -> Path:
     """A program that stands for `kerncap` in a shell."""
-    return _forking(os.getpid()).client
+    return Path(_forking(os.getpid()).at.client)
 
 
 def compilers() -> str:
     """Where compilers are forked: see `forked_nurseries.use_compilers`."""
-    return _forking(os.getpid()).compilers
+    return _forking(os.getpid()).at.compilers
+
+
+def nurseries() -> str:
+    """Where nurseries are forked: see `forked_nurseries.started_by`."""
+    return _forking(os.getpid()).at.nurseries
 
 
 _CLIENT = """#!{python} -IS
@@ -90,36 +100,68 @@ sys.exit(status if status >= 0 else 128 - status)
 """
 
 
+def addresses() -> dict[str, str]:
+    """Where the process is asked that forks for this one, for another process to `use`."""
+    return dataclasses.asdict(_forking(os.getpid()).at)
+
+
+def use(at: dict[str, str]) -> None:
+    """Ask the process of `addresses`, from now on."""
+    global _given
+    _given = _Addresses(**at)
+
+
+@dataclass(frozen=True)
+class _Addresses:
+    """Sockets of what forks, and the path of `client`."""
+
+    plain: str
+    with_torch: str
+    nurseries: str
+    compilers: str
+    client: str
+
+
 @functools.cache
-def _forking(_process: int) -> _Forking:
-    return _Forking()
+def _started(_process: int) -> _Addresses:
+    """Of a process that ends with this one."""
+    folder = tempfile.TemporaryDirectory()
+    client = Path(folder.name) / "kerncap"
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", _MODULE, str(theirs.fileno()), client], pass_fds=[theirs.fileno()],
+            cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def end() -> None:
+        control.close()
+        sys.stderr.write("".join(map(bytes.decode, process.communicate())))
+        folder.cleanup()
+
+    atexit.register(end)
+    at = _Addresses(*json.loads(control.recv(_MOST_BYTES)), str(client))
+    known = {"at_start": _at_start(os.environ), "prefixes": _AT_START, "address": at.with_torch}
+    client.write_text(_CLIENT.format(python=sys.executable, **known))
+    client.chmod(0o755)
+    return at
+
+
+_given: _Addresses | None = None
+
+
+@functools.cache
+def _forking(process: int) -> _Forking:
+    return _Forking(_given or _started(process))
 
 
 class _Forking:
-    """The process; it ends with this one."""
+    """What is asked of the process."""
 
-    def __init__(self) -> None:
+    def __init__(self, at: _Addresses) -> None:
+        self.at = at
         self._environment = _at_start(os.environ)
         self._of_programs = forked_targets.without_kerncap(os.environ)
-        self._folder = tempfile.TemporaryDirectory()
-        self.client = Path(self._folder.name) / "kerncap"
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(theirs.fileno()), self.client],
-                pass_fds=[theirs.fileno()], cwd=_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )  # fmt: skip
-        atexit.register(self._end)
-        self._plain, self._with_torch, self.compilers = json.loads(self._control.recv(_MOST_BYTES))
-        known = {"at_start": self._environment, "prefixes": _AT_START, "address": self._with_torch}
-        self.client.write_text(_CLIENT.format(python=sys.executable, **known))
-        self.client.chmod(0o755)
-
-    def _end(self) -> None:
-        self._control.close()
-        self._process.communicate()
-        self._folder.cleanup()
 
     def serves(self, environment: Mapping[str, str]) -> bool:
         return _at_start(environment) == self._environment
@@ -136,13 +178,13 @@ class _Forking:
         pipes = [os.pipe() for _ in range(3)]
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
-                asking.connect(self._with_torch if with_torch else self._plain)
+                asking.connect(self.at.with_torch if with_torch else self.at.plain)
                 socket.send_fds(asking, [asked], [theirs for _, theirs in pipes])
         finally:
             for _, theirs in pipes:
                 os.close(theirs)
         said, out, err = _read_all([ours for ours, _ in pipes], words, timeout_s)
-        assert said.count(b"\n") == 2, f"the process that forks is gone: {self._process.communicate()}"
+        assert said.count(b"\n") == 2, "the process that forks is gone"
         return int(said.split()[1]), out.decode(), err.decode()
 
 
@@ -178,25 +220,39 @@ def _read_all(pipes: list[int], words: Sequence[str], timeout_s: float) -> list[
 def _serve(control: socket.socket, client: str) -> None:
     """Fork for each request until the other side is gone."""
     plain = forked_torch.listen("plain")
-    nurseries, compilers, with_torch = forked_torch.serve_apart(
+    nurseries, compilers = forked_torch.serve_apart(
         functools.partial(forked_nurseries.serve, forked_nurseries.INTERPRETER),
         functools.partial(forked_nurseries.serve, forked_nurseries.COMPILERS),
-        functools.partial(_serve_with_torch, client),
     )
-    control.send(json.dumps([forked_torch.address_of(plain), with_torch, compilers]).encode())
-    _import_all()
-    _fork_for_requests(plain, lambda: _install((nurseries, compilers), client), until=control)
+    # Started, not forked: what a program has at an address is free in the workers that replay it.
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        words = [str(theirs.fileno()), client, json.dumps([nurseries, compilers])]
+        subprocess.Popen(
+            [sys.executable, "-m", _MODULE, *words], cwd=_ROOT, pass_fds=[theirs.fileno()]
+        ).returncode = 0  # it ends with this one
+    with_torch = ours.recv(_MOST_BYTES).decode()
+    control.send(json.dumps([forked_torch.address_of(plain), with_torch, nurseries, compilers]).encode())
+    if plain in select.select([plain, control], [], [])[0]:
+        _import_all()
+        _fork_for_requests(plain, lambda: _install((nurseries, compilers), client), until=control)
     plain.close()
 
 
-def _serve_with_torch(client: str, listening: socket.socket, addresses: list[str]) -> NoReturn:
-    """The same, for commands whose program needs torch."""
+def _serve_programs(control: socket.socket, client: str, nurseries: Sequence[str]) -> None:
+    """The same, for commands whose program needs torch, and for such programs."""
+    [address] = forked_torch.serve_apart(functools.partial(_serve_with_torch, client, nurseries))
+    control.send(address.encode())
+    control.recv(1)  # until the other side is gone
+
+
+def _serve_with_torch(client: str, nurseries: Sequence[str], listening: socket.socket) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     torch = forked_targets.Torch()
     _import_all()
 
     def install() -> None:
-        _install(addresses[:2], client)
+        _install(nurseries, client)
         torch.install()
 
     _fork_for_requests(listening, install, torch)
@@ -316,4 +372,7 @@ def _end(status: int) -> NoReturn:
 if __name__ == "__main__":
     del sys.path[0]  # the folder of the checkout
     with socket.socket(fileno=int(sys.argv[1])) as _control:
-        _serve(_control, sys.argv[2])
+        if len(sys.argv) == 3:
+            _serve(_control, sys.argv[2])
+        else:
+            _serve_programs(_control, sys.argv[2], json.loads(sys.argv[3]))

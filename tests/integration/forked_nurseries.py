@@ -30,20 +30,36 @@ from unittest import mock
 from tests.integration.forked_torch import of_start
 
 if TYPE_CHECKING:
+    from kerncap.replay.nursery import Nursery
+    from kerncap.replay.pool import Pool
     from kerncap.replay.worker_process import Program
 
 INTERPRETER, COMPILERS = ("interpreter",), ("compiled", "compiler")
 _MOST_BYTES = 1 << 17  # of a request
-_MOST_STARTED = 6
+_MOST_STARTED = 12
 _ROOT = Path(__file__).parents[2]
 
 
 def install(nurseries: str, compilers: str) -> None:
-    """In a command: its nurseries and compilers are forks."""
+    """In a command: its nurseries, workers and compilers are forks."""
     from kerncap.replay.nursery import Nursery
+    from kerncap.replay.pool import Pool
 
     Nursery._started = _started_by({INTERPRETER: nurseries, COMPILERS: compilers}, nurseries)  # type: ignore[method-assign]
     use_compilers(compilers, setattr)
+    use_nurseries(Pool(), setattr)
+
+
+def use_nurseries(pool: Pool, put: Callable[[Any, str, Any], None]) -> None:
+    """Workers that no nursery would fork are forked by the pool's; ``put`` as in `use_compilers`."""
+    from kerncap.replay.connection import Connection
+
+    connect = Connection.__init__
+
+    def connected(self: Connection, choice: Any, job: Any, opened: Any, ahead: Nursery | None = None) -> None:
+        connect(self, choice, job, opened, ahead or pool.nursery(choice))
+
+    put(Connection, "__init__", connected)
 
 
 def use_compilers(address: str, put: Callable[[Any, str, Any], None]) -> None:
@@ -83,6 +99,13 @@ def _program(address: str) -> Program:
         return nursery.program(words, log) if nursery else own(python, words, environment, log, module)
 
     return program
+
+
+def of_pool(address: str) -> Any:
+    """Nurseries of a test's own process are forks, too: a context manager."""
+    from kerncap.replay.nursery import Nursery
+
+    return mock.patch.object(Nursery, "_started", _started_by({INTERPRETER: address}, None))
 
 
 def _started_by(addresses: dict[tuple[str, ...], str], others: str | None) -> Callable[[Any, int], Any]:
@@ -127,7 +150,7 @@ def _fork(address: str, nursery: Any, control: int) -> Any:
 # --- in the process that has torch -----------------------------------------------------------------------
 
 
-def serve(kinds: tuple[str, ...], listening: socket.socket, _addresses: list[str]) -> NoReturn:
+def serve(kinds: tuple[str, ...], listening: socket.socket) -> NoReturn:
     """Fork for each request, or let a process do so that was started for its kind and environment."""
     at_start = of_start(os.environ)
     os.environ.pop("TRITON_INTERPRET", None)

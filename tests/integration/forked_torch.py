@@ -18,8 +18,8 @@ _AT_START = ("PYTHON", "LD_", "LANG", "LC_", "OMP_", "MKL_", "OPENBLAS_", "MALLO
 _PR_SET_PDEATHSIG = 1
 
 
-# Gets its socket, and the addresses of all; serves for ever.
-Server: TypeAlias = "Callable[[socket.socket, list[str]], NoReturn]"
+# Gets its socket; serves for ever.
+Server: TypeAlias = "Callable[[socket.socket], NoReturn]"
 
 
 def of_start(environment: Mapping[str, str]) -> dict[str, str]:
@@ -45,10 +45,10 @@ def serve_apart(*servers: Server) -> list[str]:
     Nothing is loaded before; the processes end with this one.
     """
     listening = {listen(str(number)): serve for number, serve in enumerate(servers)}
-    addresses = [address_of(where) for where in listening]
     if not os.fork():
         _end_with_parent()
-        _serve(listening, addresses)
+        _serve(listening)
+    addresses = [address_of(where) for where in listening]
     for where in listening:
         where.close()
     return addresses
@@ -58,7 +58,7 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _serve(listening: dict[socket.socket, Server], addresses: list[str]) -> NoReturn:
+def _serve(listening: dict[socket.socket, Server]) -> NoReturn:
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(null, stream)
@@ -82,7 +82,7 @@ def _serve(listening: dict[socket.socket, Server], addresses: list[str]) -> NoRe
                     selector.close()
                     for other in listening:
                         other.close()
-                    serve(where, addresses)
+                    serve(where)
                 selector.unregister(where)
                 where.close()
     while True:
