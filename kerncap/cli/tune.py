@@ -53,7 +53,7 @@ from kerncap.time_limits import LAUNCH_S
 )  # fmt: skip
 @click.option(
     "--candidate", type=PATH, metavar="FILE",
-    help="A module that replaces launches of a range, whose configuration is searched.",
+    help="A module or CUDA source that replaces launches of a range; its numbers are searched.",
 )  # fmt: skip
 @click.option(
     "--intermediate", "intermediates", multiple=True, metavar="K.NAME",

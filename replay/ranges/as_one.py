@@ -244,20 +244,30 @@ class RangeEngine(Engine):
         return self.compiled(name)
 
     def load_candidate(self, path: Path) -> None:
-        text, own = self._asked.text, self._whole.own
-        if text is None:
-            for number, name in enumerate(self._parts[CANDIDATE]):
-                self.load_launch(name, own + number, path)
+        if self._asked.text is not None:
+            self.load_source(path, self._asked)
             return
-        image = self.build_new(path, text, self._like)
+        for number, name in enumerate(self._parts[CANDIDATE]):
+            self.load_launch(name, self._whole.own + number, path)
+
+    def load_source(self, path: Path, asked: RangeCandidate) -> Compiled:
+        """As `load_candidate`, of a source that has the same launches of kernels with other numbers."""
+        assert asked.text is not None
+        names = self._parts[CANDIDATE]
+        image = self.build_new(path, asked.text, self._like)
         kernels = symbols.kernels_of(image.read_bytes())
-        for number, (name, one) in enumerate(zip(self._parts[CANDIDATE], self._asked.launches, strict=True)):
+        for number, (name, one) in enumerate(zip(names, asked.launches, strict=True)):
             found = symbols.named(one.kernel, kernels)
             if len(found) != 1:
                 several = f"there are several: {', '.join(found[:4])}" if found else ""
                 said = several or f"the source has {symbols.listing(kernels)}"
                 raise CandidateError(f"{name}: no one kernel is {one.kernel}; {said}")
-            self.load_kernel(name, own + number, image, KernelOfSource(found[0], self._declared(one.kernel)))
+            assert one.block is not None and not isinstance(one.grid, str)
+            kernel = KernelOfSource(
+                found[0], self._declared(one.kernel), one.grid, one.block, one.shared_bytes
+            )
+            self.load_kernel(name, self._whole.own + number, image, kernel)
+        return self.compiled(names[0])
 
     @property
     def _like(self) -> Reproducer | None:

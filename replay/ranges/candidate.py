@@ -72,7 +72,7 @@ class RangeCandidate:
 def read(path: Path, launches: int) -> RangeCandidate:
     """The candidate in ``path`` for a range of ``launches``. Raises UsageError if it is not one."""
     if path.suffix in SOURCES:
-        return _of_source(path, launches)
+        return of_source(path, read_regular(path, _MOST_BYTES), launches)
     if path.suffix != ".py":
         known = ", ".join(sorted((".py", *SOURCES)))
         raise UsageError(f"{path}: a candidate for several launches is one of {known}")
@@ -90,8 +90,8 @@ def read(path: Path, launches: int) -> RangeCandidate:
     return RangeCandidate(path, first, last, made)
 
 
-def _of_source(path: Path, launches: int) -> RangeCandidate:
-    text = read_regular(path, _MOST_BYTES)
+def of_source(path: Path, text: bytes, launches: int) -> RangeCandidate:
+    """The candidate that a source is. Raises UsageError if it is not one."""
     try:
         lines, replaced = launch_lines.read(text.decode(errors="replace"))
         first, last = _replaced(path, replaced, launches)

@@ -38,14 +38,7 @@ def find(reproducer: Reproducer) -> list[TextParameter]:
     text = reproducer.source_text()
     if manifest.source is None or manifest.source.language != "cuda" or text is None:
         return []
-    found: dict[str, TextParameter] = {}
-    twice: set[str] = set()
-    for match in _DEFINE.finditer(text):
-        name = match["name"]
-        if name in found:
-            twice.add(name)  # under #if, one or the other
-        found[name] = TextParameter(name, int(match["value"]))
-    parameters = [each for name, each in found.items() if name not in twice]
+    parameters = [TextParameter(name, value) for name, value in defined(text).items()]
     name = parse(manifest.kernel.mangled or manifest.kernel.name, manifest.kernel.qualified_name)
     template = _template(text, name.base)
     if template is not None and name.template_arguments:
@@ -58,6 +51,14 @@ def find(reproducer: Reproducer) -> list[TextParameter]:
             if number:
                 parameters.append(TextParameter(declared["name"], int(number[1]), position))
     return parameters
+
+
+def defined(text: str) -> dict[str, int]:
+    """The numbers that a source defines; nothing of a name that is defined twice (under #if, one of them)."""
+    found: dict[str, list[int]] = {}
+    for match in _DEFINE.finditer(text):
+        found.setdefault(match["name"], []).append(int(match["value"]))
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
 
 
 def edited(reproducer: Reproducer, values: Mapping[str, Scalar]) -> str:

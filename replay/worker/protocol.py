@@ -119,8 +119,8 @@ TritonImage = Cubin | CodeObject
 
 @dataclass(frozen=True)
 class KernelOfSource:
-    """A kernel of a source that the launch was not captured with: its name in the image, mangled, and its
-    parameters.
+    """A kernel of a source that the launch was not captured with: its name in the image, mangled, how it is
+    launched, and its parameters.
 
     ``parameters``: (name, type) of each as the source has them: the dtype of a number, ``*`` for a pointer,
     "" if it is not known; None if nothing is.
@@ -128,6 +128,9 @@ class KernelOfSource:
 
     name: str
     parameters: list[tuple[str, str]] | None
+    grid: Three
+    block: Three
+    shared_bytes: int
 
 
 Image = TritonImage | KernelOfSource

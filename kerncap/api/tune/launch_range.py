@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kerncap import whole_files
+from kerncap import scratch, whole_files
 from kerncap.answer import Answer
 from kerncap.api.range_candidate import kept_candidate, opened_candidate, verify_candidate
-from kerncap.api.tune import module_text
-from kerncap.api.tune.range_bench import LaunchOfModule, RangeBench
+from kerncap.api.tune.range_bench import RangeBench, SearchedModule, SearchedSource
 from kerncap.api.tune.tune_result import ShapeInfo, TuneResult
 from kerncap.api.tune.wishes import TuneOptions, Watcher, legal_of, wishes_of
 from kerncap.api.verify.verify_result import VerifyOptions, VerifyResult
-from kerncap.errors import UsageError
+from kerncap.errors import BackendUnavailable, UsageError
+from kerncap.format import LaunchRange
 from kerncap.replay.pool import Pool
 from kerncap.replay.tuning import choice as choosing
 from kerncap.replay.tuning import point
@@ -32,13 +31,13 @@ from kerncap.replay.verdict_words import Tolerance
 
 
 def tune_range(path: Path, options: TuneOptions, candidate: Path, watcher: Watcher) -> TuneResult:
-    """Search the space of ``candidate``, a module with one launch, on the range at ``path``.
+    """Search the space of ``candidate``, a module with one launch or a source, on the range at ``path``.
 
     Each configuration is judged by what the replaced launches left, timed against them in a row, and the
     fastest is verified. Raises as `tune`, and UsageError for a candidate that is not right as it is.
     """
     wishes, intermediates = wishes_of(options), options.intermediates
-    _check(candidate, options)
+    _check(path, options)
     judged = VerifyOptions(
         candidate=candidate, engine=options.engine, device=options.device, python=options.python,
         timeout_s=options.timeout_s, rtol=options.rtol, atol=options.atol, trust=options.trust,
@@ -48,20 +47,21 @@ def tune_range(path: Path, options: TuneOptions, candidate: Path, watcher: Watch
         pool = stack.enter_context(Pool())
         copy = stack.enter_context(kept_candidate(judged))
         assert copy is not None
+        # A module's copy lies with those of the modules that it imports.
+        folder = copy.path.parent
+        if copy.path == candidate:
+            folder = Path(stack.enter_context(scratch.temporary("tune")))
         as_it_is = verify_candidate(path, judged, intermediates, pool)
         if as_it_is.answer is not Answer.YES:
             raise UsageError(
                 f"{candidate}: as it is, verify says {as_it_is.answer.value}: {as_it_is.verdict.summary}; "
-                "tune searches around a module that is right"
+                "tune searches around a candidate that is right"
             )
         judged = replace(judged, candidate=copy.path)
         opened = stack.enter_context(opened_candidate(path, judged, intermediates, pool))
         assert not isinstance(opened, VerifyResult)
-        if len(opened.candidate.launches) != 1:
-            raise UsageError(
-                f"{candidate}: it has {len(opened.candidate.launches)} launches; tune takes a module with one"
-            )
-        launch = LaunchOfModule(opened.whole, opened.candidate.launches[0], copy.path)
+        is_source = opened.candidate.text is not None
+        launch = (SearchedSource if is_source else SearchedModule)(opened.whole, opened.candidate)
         compiled = opened.engine.choice.memory == "cuda"
         spaces = [LaunchSpace(launch)]
         space = build(spaces, wishes, compiled)
@@ -93,8 +93,16 @@ def tune_range(path: Path, options: TuneOptions, candidate: Path, watcher: Watch
         notes = [*opened.notes, *space.notes, *found.notes]
         patch = Patch("")
         if choice.best:
-            choice, patch, note = _verified(path, judged, intermediates, pool, choice, candidate)
-            notes.append(note)
+            before, after = copy.path.read_text(encoding="utf-8"), launch.edited(choice.best[0].point)
+            tuned = folder / f"tuned_{candidate.name}"
+            tuned.write_text(after, encoding="utf-8")
+            result = verify_candidate(path, replace(judged, candidate=tuned), intermediates, pool)
+            best = point.text(choice.best[0].point)
+            notes.append(f"verify says {result.answer.value} of {best}: {result.verdict.summary}")
+            if result.answer is Answer.YES:
+                patch = Patch(diff(before, after, str(candidate)), str(candidate))
+            else:
+                choice = Choice(notes=choice.notes)
         patch_path = None
         if options.apply and patch.text:
             patch_path = journal.path.with_suffix("").with_suffix(".tune.patch")
@@ -109,27 +117,10 @@ def tune_range(path: Path, options: TuneOptions, candidate: Path, watcher: Watch
         )  # fmt: skip
 
 
-def _check(candidate: Path, options: TuneOptions) -> None:
-    if candidate.suffix != ".py":
-        raise UsageError(f"{candidate}: of several launches, tune takes a module of Triton kernels (.py)")
+def _check(path: Path, options: TuneOptions) -> None:
+    with LaunchRange.open(path) as opened:
+        if opened.launches[0].manifest.device.kind == "hip":
+            raise BackendUnavailable("tune", "not on an AMD GPU in this version")
     for given, option in ((options.scheduler, "--scheduler"), ((options.workers or 1) > 1, "--workers")):
         if given:
             raise UsageError(f"{option}: a range is tuned on one device, by one worker; leave it out")
-
-
-def _verified(
-    path: Path, judged: VerifyOptions, intermediates: Sequence[str], pool: Pool, choice: Choice,
-    candidate: Path,
-) -> tuple[Choice, Patch, str]:  # fmt: skip
-    """The choice if `verify` passes its module, which is the candidate with other numbers; a note on it."""
-    assert judged.candidate is not None
-    best = choice.best[0]
-    before = judged.candidate.read_text(encoding="utf-8")
-    after = module_text.edited(before, best.point)
-    tuned = judged.candidate.with_name(f"tuned_{candidate.name}")
-    tuned.write_text(after, encoding="utf-8")
-    result = verify_candidate(path, replace(judged, candidate=tuned), intermediates, pool)
-    said = f"verify says {result.answer.value} of {point.text(best.point)}: {result.verdict.summary}"
-    if result.answer is not Answer.YES:
-        return Choice(notes=choice.notes), Patch(""), said
-    return choice, Patch(diff(before, after, str(candidate)), str(candidate)), said

@@ -1,37 +1,43 @@
-"""Tuning a module that replaces launches of a range: a bench of one engine, which has them in a row."""
+"""Tuning what replaces launches of a range: a bench of one engine, which has them in a row."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import msgspec
 
+from kerncap.api.tune import module_text
+from kerncap.errors import UsageError
+from kerncap.format import schema
 from kerncap.format.schema import Manifest
-from kerncap.replay.outcome import Compiled, Config
+from kerncap.replay.outcome import CandidateError, Compiled
 from kerncap.replay.ranges.as_one import MeasuredAsOne, RangeAsOne, RangeEngine
-from kerncap.replay.ranges.candidate import CandidateLaunch
+from kerncap.replay.ranges.candidate import CandidateLaunch, RangeCandidate, of_source
 from kerncap.replay.ranges.whole import LaunchInWhole
-from kerncap.replay.tuning import tiles
+from kerncap.replay.tuning import cuda_text, tiles
 from kerncap.replay.tuning.attempts import Attempts
 from kerncap.replay.tuning.bench import Bench
 from kerncap.replay.tuning.builds import Builds
 from kerncap.replay.tuning.finals import Finals
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.prune import Budget, Pruner, shared_limit
+from kerncap.replay.tuning.space import LaunchSpace
 from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch
 
 
-class LaunchOfModule(LaunchInWhole):
-    """The one launch of a candidate, as the search of a single launch takes one: with its source."""
+class Searched(LaunchInWhole):
+    """A candidate as the search of a single launch takes one: its first launch, with its source."""
 
-    def __init__(self, whole: RangeAsOne, asked: CandidateLaunch, path: Path) -> None:
-        [of_candidate] = whole.in_range[whole.own :]
-        self._text = path.read_text(encoding="utf-8", errors="replace")
-        super().__init__(of_candidate, self._searched(of_candidate.manifest, asked, whole), [])
-        self.path = path
+    def __init__(self, whole: RangeAsOne, candidate: RangeCandidate) -> None:
+        of_candidate = whole.in_range[whole.own]
+        super().__init__(of_candidate, of_candidate.manifest, [])
+        self.path = candidate.path
+        self._launches = whole.own
+        self._text = candidate.path.read_text(encoding="utf-8", errors="replace")
+        self.manifest = self._searched(candidate.launches, whole)
 
     def source_text(self) -> str | None:
         return self._text
@@ -40,13 +46,37 @@ class LaunchOfModule(LaunchInWhole):
     def variables(self) -> list[int]:
         return []
 
-    def _searched(self, manifest: Manifest, asked: CandidateLaunch, whole: RangeAsOne) -> Manifest:
+    def edited(self, given: Point) -> str:
+        """The file with other numbers."""
+        raise NotImplementedError
+
+    def load(self, engine: RangeEngine, space: LaunchSpace, given: Point) -> Compiled:
+        """Raises CandidateError."""
+        raise NotImplementedError
+
+    def _searched(self, launches: Sequence[CandidateLaunch], whole: RangeAsOne) -> Manifest:
+        raise NotImplementedError
+
+
+class SearchedModule(Searched):
+    """A module of Triton kernels with one launch."""
+
+    def edited(self, given: Point) -> str:
+        return module_text.edited(self._text, given)
+
+    def load(self, engine: RangeEngine, space: LaunchSpace, given: Point) -> Compiled:
+        return engine.load_one(self.path, space.config(given))
+
+    def _searched(self, launches: Sequence[CandidateLaunch], whole: RangeAsOne) -> Manifest:
         """What the kernel takes as constexpr and the module gives as a number may be another one."""
+        if len(launches) != 1:
+            raise UsageError(f"{self.path}: it has {len(launches)} launches; tune takes a module with one")
+        manifest = self.manifest
         entry = tiles.entry_of(self._text, manifest.kernel.name)
         parameters = (
             [] if entry is None else [*entry.args.posonlyargs, *entry.args.args, *entry.args.kwonlyargs]
         )
-        given = {name for name, value in asked.arguments.items() if not isinstance(value, str)}
+        given = {name for name, value in launches[0].arguments.items() if not isinstance(value, str)}
         named = given & {
             each.arg
             for each in parameters
@@ -65,17 +95,39 @@ class LaunchOfModule(LaunchInWhole):
         )
 
 
+class SearchedSource(Searched):
+    """A source of CUDA C++, whose launch lines follow the numbers that it defines."""
+
+    def edited(self, given: Point) -> str:
+        return cuda_text.edited(self, given)
+
+    def load(self, engine: RangeEngine, space: LaunchSpace, given: Point) -> Compiled:
+        try:
+            asked = of_source(self.path, self.edited(given).encode(), self._launches)
+        except UsageError as error:
+            raise CandidateError(str(error)) from error
+        return engine.load_source(self.path, asked)
+
+    def _searched(self, launches: Sequence[CandidateLaunch], whole: RangeAsOne) -> Manifest:
+        file = schema.StoredFile(path="source/candidate.cu", size=0, sha256="0" * 64)  # nothing is stored
+        build = schema.SourceBuild(tool="nvcc", unit=file.path)
+        source = schema.Source(file=file, entry=launches[0].kernel, language="cuda", build=build)
+        return msgspec.structs.replace(
+            self.manifest, source=source, views=whole.manifest.views, regions=whole.manifest.regions
+        )
+
+
 class RangeBench(Bench):
-    """The bench of ``launch``, under ``digest``; its engine is closed by who opened it."""
+    """The bench of a candidate, under ``digest``; its engine is closed by who opened it."""
 
     def __init__(
-        self, digest: str, launch: LaunchOfModule, engine: RangeEngine, measured: MeasuredAsOne,
+        self, digest: str, searched: Searched, engine: RangeEngine, measured: MeasuredAsOne,
         options: BenchOptions,
     ) -> None:  # fmt: skip
         self._opened, self._ends, self._stack = {}, [], contextlib.ExitStack()
         self._threads = self._stack.enter_context(ThreadPoolExecutor(1))
-        self._launches = {digest: OpenLaunch(launch, engine, measured, options)}
-        self._builds = _Builds(digest, launch, engine)
+        self._launches = {digest: OpenLaunch(searched, engine, measured, options)}
+        self._builds = _Builds(digest, searched, engine)
         self._attempts = Attempts(self._launches, self._builds, options.slow)
         self._finals = Finals(self._launches, self._builds, self._threads, options.tolerance)
 
@@ -83,16 +135,15 @@ class RangeBench(Bench):
 class _Builds(Builds):
     """Configurations go to the engine as they come: each is compiled where it is loaded."""
 
-    def __init__(self, digest: str, launch: LaunchOfModule, engine: RangeEngine) -> None:
+    def __init__(self, digest: str, searched: Searched, engine: RangeEngine) -> None:
         self._pool = None
-        self._launch, self._engine = launch, engine
+        self._searched, self._engine = searched, engine
         compiled = engine.choice.memory == "cuda"
         self.budget = Budget(compiled, shared_limit(engine.facts.arch) if compiled else None)
-        self._pruners = {digest: Pruner(launch, self.budget)}
+        self._pruners = {digest: Pruner(searched, self.budget)}
 
     def announce(self, launch: OpenLaunch, digest: str, given: Point) -> None:
         pass
 
     def load(self, launch: OpenLaunch, digest: str, given: Point, name: str) -> Compiled:
-        config: Config = launch.space.config(given)
-        return self._engine.load_one(self._launch.path, config)
+        return self._searched.load(self._engine, launch.space, given)

@@ -185,7 +185,13 @@ class NativeBackend(StateOperations[States], Judging):
         except BaseException:
             loaded.unload()
             raise
-        return {**launched, "parameters": {"bytes": data.hex(), "layout": layout}}
+        return {
+            **launched,
+            "grid": list(kernel.grid),
+            "block": list(kernel.block),
+            "shared_bytes": kernel.shared_bytes,
+            "parameters": {"bytes": data.hex(), "layout": layout},
+        }
 
     def _load_triton(self, which: str, path: Path, variation: Variation, image: Cubin | None) -> Loaded:
         started = time.perf_counter()

@@ -71,6 +71,22 @@ def test_others(bench: Bench, chain: Captured, old: str, new: str, said: str) ->
     assert found["result"] == ("fail" if said else "pass") and said in found["summary"], found
 
 
+def test_the_numbers_of_a_source_are_searched(bench: Bench, chain: Captured) -> None:
+    """Of fewer threads than elements the result is wrong; a quotient with a rest is no launch."""
+    (bench.kerncap.folder / "c.cu").write_text(
+        "#define THREADS 256\n" + THE_SAME.replace("<<<8, 128>>>", "<<<4, THREADS>>>", 1)
+        .replace("<<<8, 128>>>", "<<<1024 / THREADS, THREADS>>>")
+    )  # fmt: skip
+    options = ("--candidate", "c.cu", "--bound", "THREADS=128:1024", "--apply")
+    found = bench("tune", "--json", chain.path, *options).document
+    states = {trial["point"]["THREADS"]: trial["state"] for trial in found["trials"]}
+    assert states[128] == "wrong" and {states[each] for each in (256, 512, 1024)} <= {"timed", "slow"}, found
+    assert found["result"] == "pass" and found["engine"] == "binary", found
+    best = found["shapes"][0]["best"]["config"]["THREADS"]
+    assert any(note.startswith(f"verify says pass of THREADS={best}: ") for note in found["notes"]), found
+    assert best == 256 or f"+#define THREADS {best}\n" in found["patch"], found["patch"]
+
+
 def test_rows_of_launches_are_timed_as_one(
     bench: Bench, chain: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

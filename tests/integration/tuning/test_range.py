@@ -65,7 +65,6 @@ def test_what_is_refused(kerncap: CommandLine, mlp: Path) -> None:
     (kerncap.folder / "fused.py").write_text(text())
     for options, said in (
         ((), "a range; --candidate names a module for several of its launches"),
-        (("--candidate", "c.cu"), "tune takes a module of Triton kernels (.py)"),
         (("--candidate", "fused.py", "--workers", "2"), "--workers: a range is tuned on one device"),
     ):
         done = kerncap("tune", mlp, *options)

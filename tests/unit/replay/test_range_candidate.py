@@ -108,6 +108,19 @@ def test_what_a_source_launches(tmp_path: Path) -> None:
     )
 
 
+def test_a_shape_follows_what_the_file_defines(tmp_path: Path) -> None:
+    path = tmp_path / "fused.cu"
+    path.write_text(
+        "#define ROWS 4\n# define THREADS (64u)  // of a block\n#define TWICE 1\n#define TWICE 2\n"
+        "// kerncap: launch k<<<dim3(64/ROWS * 3, 2), THREADS * 2, 16*THREADS * ROWS / 2>>>()\n"
+    )
+    [launch] = read(path, 5).launches
+    assert (launch.grid, launch.block, launch.shared_bytes) == ((48, 2, 1), (128, 1, 1), 2048)
+    for shape in ("10 / ROWS", "TWICE", "ROWS ROWS", "/ ROWS", "ROWS *", "THREADS / 0", "ROWS + 1", "* 2"):
+        with pytest.raises(UsageError, match=r"block .*: expected a number"):
+            read(source(tmp_path, f"launch k<<<1, {shape}>>>()\n#define ROWS 4\n#define THREADS 64"), 5)
+
+
 @pytest.mark.parametrize(
     "line, said",
     [
@@ -190,7 +203,7 @@ def test_what_a_parameter_does_not_take(passed: Passed, said: str) -> None:
 def _packed(passed: Passed) -> bytearray:
     kind, value, type_, size = passed
     argument = {"name": "1", "role": "runtime", "signature": None, "value": {"kind": kind, "value": value}}
-    kernel = KernelOfSource("k", [("n", type_)])
+    kernel = KernelOfSource("k", [("n", type_)], (1, 1, 1), (1, 1, 1), 0)
     return packed(kernel, cast("Any", [argument]), [(0, size)], cast("Any", None))
 
 

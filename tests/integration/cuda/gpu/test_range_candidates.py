@@ -152,3 +152,31 @@ def test_a_wrong_source_fails(kerncap: CommandLine, mlp: Path, old: str, new: st
     assert old in SOURCE
     found = of_source(kerncap, mlp, SOURCE.replace(old, new))
     assert found["result"] == "fail" and said in found["summary"], found
+
+
+def test_the_numbers_of_a_source_are_searched(kerncap: CommandLine, mlp: Path) -> None:
+    """Rows for each block, which the launch follows; and one that is right as it is only."""
+    if isinstance(found := tools.nvcc(), str):
+        pytest.skip(found)
+    text = SOURCE.replace("<<<16, 32, 128>>>", "<<<16 / ROWS, 32 * ROWS, 128 * ROWS>>>")
+    for old, new in (
+        ("extern __shared__ float normed[];", "extern __shared__ float shared[];"),
+        ("row = blockIdx.x, at = threadIdx.x;",
+         "row = blockIdx.x * ROWS + threadIdx.x / 32, at = threadIdx.x % 32;\n"
+         "  float* normed = shared + threadIdx.x / 32 * n;"),
+        ("* up;", "* up * (HALF / 2);"),
+    ):  # fmt: skip
+        assert old in text, old
+        text = text.replace(old, new)
+    (kerncap.folder / "fused.cu").write_text(f"#define ROWS 4\n#define HALF 2\n{text}")
+    options = ("--bound", "ROWS=2:16", "--bound", "HALF=2:4", "--apply", "--json")
+    done = kerncap("tune", mlp, "--candidate", "fused.cu", *NEEDED_NO_MORE, *options, timeout=250)
+    assert done.status == 0, done.stderr
+    found = done.document
+    for trial in found["trials"]:
+        expected = ("timed", "slow") if trial["point"]["HALF"] == 2 else ("wrong",)
+        assert trial["state"] in expected, trial
+    assert len(found["trials"]) == 8, found["trials"]
+    [shape] = found["shapes"]
+    assert 0 < shape["best"]["ms"] < shape["captured_ms"] < 10, shape
+    assert any(note.startswith("verify says pass of ROWS=") for note in found["notes"]), found["notes"]
