@@ -34,6 +34,12 @@ def write_native(launches: Sequence[Reproducer], words: Words, folder: Path) -> 
         with _named(launches, number):
             vendor = project_code.require_native(launch)
             require_values(launch)
+            ended = launch.manifest.oracle.kind
+            if ended in ("fault", "timeout") and number + 1 < len(launches):
+                raise UsageError(
+                    f"{launch.path}: it ended with a {ended}, so nothing is known of those after it; "
+                    "kerncap slice makes a reproducer of it"
+                )
     shared = _shared(launches)
     left_out: set[int] = set()
     for number, launch in enumerate(launches):

@@ -172,6 +172,16 @@ def test_a_launch_of_a_range_that_no_project_can_make_is_named(tmp_path: Path) -
         export(path, "cmake", tmp_path / "out")
 
 
+def test_a_launch_of_a_range_that_did_not_end(tmp_path: Path) -> None:
+    fault = schema.Oracle(kind="fault", error="it faulted")
+    one = Native("k", oracle=fault).array(np.zeros(4, np.float32))
+    one.code = {"cubin": cubin(kernels={"k": one.layout})}
+    with Reproducer.open(one.seal(tmp_path / "one")) as launch:
+        path = write_range(tmp_path, [(0, launch), (1, launch)])
+    with pytest.raises(UsageError, match="launch 0: it ended with a fault, so nothing is known of those"):
+        export(path, "cmake", tmp_path / "out")
+
+
 def test_a_launch_that_writes_the_address_of_a_variable(tmp_path: Path) -> None:
     launch = Native("through")
     table = 0x7E00_0000_5000
