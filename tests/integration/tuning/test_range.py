@@ -50,6 +50,16 @@ def test_the_fastest_that_is_right_is_verified(kerncap: CommandLine, mlp: Path) 
     assert rows == 4 or f'+            "N": "2.columns", "ROWS": {rows}, "HALF": 2,' in document["patch"]
 
 
+@pytest.mark.long
+def test_a_hostile_module_is_judged_by_what_timed_launches_leave(kerncap: CommandLine, mlp: Path) -> None:
+    """Of that too, what nothing needs is no result."""
+    (kerncap.folder / "fused.py").write_text(text())
+    options = ("--candidate", "fused.py", *DEAD, "--bound", "ROWS=4:8", "--hostile", "--json")
+    document = kerncap("tune", mlp, *options).document
+    assert document["result"] == "pass" and document["shapes"][0]["best"]["speedup"], document["notes"]
+    assert not [note for note in document["notes"] if "dropped" in note], document["notes"]
+
+
 def test_a_module_that_is_not_right_is_not_tuned(kerncap: CommandLine, mlp: Path) -> None:
     candidate = kerncap.folder / "fused.py"
     candidate.write_text(text(("1e-6", "1e-1")))
