@@ -204,7 +204,7 @@ class Search:
             return
         kept: dict[str, list[Trial]] = {}
         for trial in self._journal.found:
-            if trial.digest in self._digests and self._space.allows(trial.point):
+            if trial.digest in self._digests and self._space.holds(trial.point):
                 kept.setdefault(points.key(trial.point), []).append(trial)
         for trials in kept.values():
             if {trial.digest for trial in trials} == set(self._digests):

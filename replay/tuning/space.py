@@ -210,6 +210,15 @@ class Space:
         """Whether every constraint allows a point in every launch."""
         return all(each.allows({**scope, **given}) for each in self.constraints for scope in self.scopes)
 
+    def holds(self, given: Point) -> bool:
+        """Whether a point, of an earlier search perhaps, is one that may be tried."""
+        values = {p.name: {point.key({"v": value}) for value in p.values} for p in self.parameters}
+        is_of_values = given.keys() == values.keys() and all(
+            point.key({"v": value}) in values[name] for name, value in given.items()
+        )
+        is_listed = point.key(given) in map(point.key, self.listed)
+        return (is_listed or (is_of_values and not self.only_listed)) and self.allows(given)
+
 
 def build(spaces: Sequence[LaunchSpace], wishes: Wishes, compiled: bool) -> Space:
     """The space of a set of launches of one kernel. ``compiled``: not the interpreter.

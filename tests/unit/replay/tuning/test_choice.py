@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,13 @@ from kerncap.errors import FormatError, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay.tuning import choice as choosing
 from kerncap.replay.tuning import point as points
+from kerncap.replay.tuning.executor import Executor
 from kerncap.replay.tuning.journal import Journal, identity
-from kerncap.replay.tuning.search import Found
+from kerncap.replay.tuning.point import Parameter, Point
+from kerncap.replay.tuning.samplers import InOrder
+from kerncap.replay.tuning.search import Found, Limits, Search
 from kerncap.replay.tuning.shipping import Shipment, pack, unpack
+from kerncap.replay.tuning.space import Space
 from kerncap.replay.tuning.trial import WITHIN, Final, Trial
 from kerncap.replay.tuning.writeback import _retuned, decorator
 from tests.unit.replay.build import add
@@ -124,6 +129,37 @@ def test_a_journal_is_of_one_environment(tmp_path: Path) -> None:
     other = Journal(path, identity(["a", "b"], {"device": "gpu"}), resume=True)
     assert other.found == []
     other.close()
+
+
+class _Idle:
+    """An executor that is asked for nothing."""
+
+    capacity = 1
+
+    def facts(self) -> dict[str, Any]:
+        return {"original_ms": {"a": 1.0}}
+
+    def finals(self, *_: object) -> list[Final]:
+        return []
+
+
+def test_what_an_earlier_search_tried_outside_of_the_space_is_left_out(tmp_path: Path) -> None:
+    tried: list[Point] = [
+        {"BLOCK": 16}, {"BLOCK": 32}, {"BLOCK": 64}, {"BLOCK": 128}, {"BLOCK": 32, "num_warps": 4}, {}
+    ]  # fmt: skip
+    path = tmp_path / "k.tune.jsonl"
+    journal = Journal(path, "0" * 64, resume=False)
+    for each in tried:
+        journal.add(Trial(each, "a", "timed", ms=1.0, runs=3))
+    journal.close()
+    space = Space([Parameter("BLOCK", "argument", (32, 64), 32, given=True)], [], [{"BLOCK": 128}], {}, [])
+    again = Journal(path, "0" * 64, resume=True)
+    executor = cast(Executor, _Idle())
+    found = Search(space, InOrder("grid", []), executor, ["a"], Limits(9), again).run()
+    again.close()
+    assert [next(iter(by.values())).point for by in found.trials.values()] == tried[1:4]
+    space.only_listed = True
+    assert [space.holds(each) for each in tried] == [False, False, False, True, False, False]
 
 
 def test_a_shipment_arrives_whole_or_not_at_all(tmp_path: Path) -> None:
