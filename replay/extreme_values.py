@@ -57,7 +57,8 @@ def on_extreme_values(engine: Engine, measured: Measured, tolerance: Tolerance, 
         found.contents += shown.contents
         found.not_shown += shown.not_shown
         if found.open:
-            break
+            return found
+    found.not_shown.append(f"NaN and infinities in {names} that were not captured")
     return found
 
 
