@@ -30,7 +30,7 @@ from kerncap.replay.pool import Pool
 from kerncap.replay.ranges.as_one import MeasuredAsOne, RangeAsOne, RangeEngine, measured_as_one
 from kerncap.replay.ranges.candidate import RangeCandidate, argument_of, read
 from kerncap.replay.ranges.joined_memory import share
-from kerncap.replay.ranges.memory_history import Timeline
+from kerncap.replay.ranges.memory_between_launches import Timeline
 from kerncap.replay.ranges.whole import by_image, choose_for_all
 from kerncap.replay.verdict import judge
 from kerncap.replay.verdict_words import Verdict, undecided

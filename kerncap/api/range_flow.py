@@ -15,7 +15,7 @@ from kerncap.format import LaunchOfRange, LaunchRange
 from kerncap.format.document_types import Bytes, Count, LaunchInProgram, LaunchInRange, says
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.ranges.joined_memory import SharedMemory, placed, share
-from kerncap.replay.ranges.memory_history import Change, Timeline, by_region, different
+from kerncap.replay.ranges.memory_between_launches import Change, Timeline, by_region, different
 from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.common.byte_ranges import union

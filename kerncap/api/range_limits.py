@@ -14,7 +14,7 @@ from kerncap.replay.byte_effects import load
 from kerncap.replay.limits import ceilings
 from kerncap.replay.limits.ceilings import Ceilings
 from kerncap.replay.ranges.joined_memory import share
-from kerncap.replay.ranges.memory_history import Timeline
+from kerncap.replay.ranges.memory_between_launches import Timeline
 
 MOST_LAUNCHES = 64  # of a range of which each pair is looked at
 

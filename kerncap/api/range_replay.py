@@ -26,7 +26,7 @@ from kerncap.replay.plain_run import EndedBadly, OutOfTime
 from kerncap.replay.pool import Pool
 from kerncap.replay.ranges.chain import Chain, Step
 from kerncap.replay.ranges.joined_memory import share
-from kerncap.replay.ranges.memory_history import Timeline
+from kerncap.replay.ranges.memory_between_launches import Timeline
 from kerncap.replay.ranges.whole import WholeRange, by_image, choose_for_all
 from kerncap.replay.verdict import judge
 from kerncap.replay.verdict_words import Verdict, WithVerdict, badly_ended, fail, undecided

@@ -11,7 +11,7 @@ from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.poisoned_launch import SEED_A
 from kerncap.replay.ranges.joined_memory import placed
-from kerncap.replay.ranges.memory_history import Change, Timeline, by_region, different
+from kerncap.replay.ranges.memory_between_launches import Change, Timeline, by_region, different
 from kerncap.replay.ranges.whole import WholeRange
 from kerncap.replay.stray_writes import gap_reasons
 from kerncap.replay.tolerance import view_tolerance

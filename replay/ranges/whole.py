@@ -15,7 +15,7 @@ from kerncap.format.memory_index import State
 from kerncap.format.schema import Manifest
 from kerncap.replay.choose_engine import Choice, choose
 from kerncap.replay.ranges.joined_memory import Place, SharedMemory, moved
-from kerncap.replay.ranges.memory_history import Timeline
+from kerncap.replay.ranges.memory_between_launches import Timeline
 from kerncap.replay.staging import NATIVE_STAGES
 
 

@@ -19,7 +19,7 @@ from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
 from kerncap.replay import hip_code_places
 from kerncap.replay.ranges.joined_memory import SharedMemory, share
-from kerncap.replay.ranges.memory_history import Timeline
+from kerncap.replay.ranges.memory_between_launches import Timeline
 
 _INCLUDES = {"cuda": "#include <cuda.h>", "hip": "#include <hip/hip_runtime_api.h>"}
 

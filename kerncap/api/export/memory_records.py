@@ -13,7 +13,7 @@ from kerncap.format import Reproducer
 from kerncap.log import one_line
 from kerncap.replay import byte_effects
 from kerncap.replay.ranges.joined_memory import SharedMemory, placed
-from kerncap.replay.ranges.memory_history import Change, Timeline
+from kerncap.replay.ranges.memory_between_launches import Change, Timeline
 from kerncap.replay.worker.common.bitmap import Bits
 
 _PAGE = 4096
