@@ -27,8 +27,8 @@ from kerncap.capture.options import parse_size
 from kerncap.format import Reproducer, ReproducerWriter, digests
 from kerncap.format.chunks import LARGE_BYTES
 from kerncap.format.packing import ZSTD_LEVEL
+from kerncap.format.region_sources import StripedFiles
 from kerncap.format.schema import CHUNK_BYTES
-from kerncap.format.sources import StripedFiles
 from kerncap.replay.worker.common import bitmap, poison
 from tests.unit.format import small
 

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from kerncap import failure
+from kerncap import unexpected_error
 from kerncap.errors import UsageError
 from kerncap.printable import visible
 
@@ -41,7 +41,7 @@ def open_regular(path: Path | str, limit: int | None = None) -> BinaryIO:
         if fd >= 0:
             os.close(fd)
         if isinstance(error, OSError):
-            raise failure.about(path, error, "can't be read") from error
+            raise unexpected_error.about(path, error, "can't be read") from error
         if isinstance(error, ValueError):  # a NUL in the name
             raise UsageError(f"{visible(path)}: can't be read: not a path; give another one") from error
         raise
@@ -57,7 +57,7 @@ def read_regular(path: Path | str, limit: int) -> bytes:
                 if len(data) > limit:  # it grows, or has no size to be asked for (/proc)
                     raise UsageError(_too_large(path, len(data), limit))
         except OSError as error:
-            raise failure.about(path, error, "can't be read") from error
+            raise unexpected_error.about(path, error, "can't be read") from error
     return bytes(data)
 
 

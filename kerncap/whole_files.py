@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from kerncap import failure, scratch
+from kerncap import scratch, unexpected_error
 from kerncap.errors import UsageError
 from kerncap.streams import NobodyReads
 
@@ -25,8 +25,8 @@ def writing(target: Path) -> Iterator[None]:
         raise
     except OSError as error:
         if not _is_of(error.filename, target):
-            raise failure.explained(error) from error
-        raise failure.about(target, error, "can't be written") from error
+            raise unexpected_error.explained(error) from error
+        raise unexpected_error.about(target, error, "can't be written") from error
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kerncap.answer import Answer
-from kerncap.replay import doubts, flags, rounding_bias
+from kerncap.replay import doubts, rank_flags, rounding_bias
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.judge_requests import FLOATS, errors, where
@@ -188,7 +188,7 @@ class Comparison:
         elif self.which == CANDIDATE and self.tolerance == BY_DTYPE:
             self._used_up(found, noise)
         self._untyped(different, noise)
-        self.open += flags.differing(self.engine, different)
+        self.open += rank_flags.differing(self.engine, different)
         return self._verdict(within(found), views=found)
 
     def _is_rounding(self, different: dict[int, Bits]) -> bool:

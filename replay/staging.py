@@ -18,7 +18,7 @@ import msgspec
 from kerncap import scratch
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
-from kerncap.format.expanded import require_expandable
+from kerncap.format.expanded_size import require_expandable
 from kerncap.format.schema import Manifest
 from kerncap.printable import visible
 from kerncap.replay import function_addresses, trust

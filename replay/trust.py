@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 from pathlib import Path
 
-from kerncap import failure, log
+from kerncap import log, unexpected_error
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.format.folder import is_range
@@ -80,7 +80,7 @@ def require(reproducer: Reproducer, trust: bool, why: str = ". Replaying it") ->
         agreed = _is_agreed(reproducer)
     except OSError as error:
         if not trust:
-            raise failure.about(trusted_file.path(), error, "can't be read") from error
+            raise unexpected_error.about(trusted_file.path(), error, "can't be read") from error
         agreed = False
     if agreed:
         agree(reproducer.manifest_sha256)  # for `check`, which must not depend on the file once more

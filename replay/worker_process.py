@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
-from kerncap import child, failure
+from kerncap import child, unexpected_error
 from kerncap.errors import ReplayError
 from kerncap.replay.choose_engine import Choice
 from kerncap.replay.outcome import KILLED
@@ -188,7 +188,7 @@ class Worker:
         if failed.kind == "error":
             return TargetError(failed.message, failed.detail, failed.place)
         if failed.kind == "internal":
-            detail = "; ".join(failure.debugged(failed.detail))
+            detail = "; ".join(unexpected_error.debugged(failed.detail))
             message = f"the replay worker failed in {operation}: {failed.message}"
             return ReplayError(f"{message}{detail and '; ' + detail}")
         if failed.kind == "killed":

@@ -53,7 +53,7 @@ ALLOWED = {
     f"{HOOK}/call.py": {_TRITON: ("constexpr",), "a Value's key": ("kind",)},
     f"{HOOK}/compiled_facts.py": {_RESOURCES: ("code",), "a Value's keys": ("kind", "value")},
     f"{HOOK}/torch_device.py": {"a key of __cuda_array_interface__": ("shape", "version")},
-    f"{HOOK}/generations.py": {_TRITON: ("triton",)},
+    f"{HOOK}/triton_generations.py": {_TRITON: ("triton",)},
     f"{HOOK}/inductor.py": {_TRITON: ("stream", "signature", "configs", "device")},
     f"{HOOK}/kernels.py": {_TRITON: ("constexpr",)},
     f"{HOOK}/run_hook.py": {_TRITON: ("grid",)},

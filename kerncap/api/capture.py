@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kerncap import env, failure, log, scratch
+from kerncap import env, log, scratch, unexpected_error
 from kerncap.capture import armed, languages, listed, lost_records, reasons, timeline, trace_file
 from kerncap.capture.collect import Collector, collect_left_behind
 from kerncap.capture.join_range import join_ranges
@@ -73,7 +73,7 @@ def _resolved(output: Path) -> Path:
     try:
         return output.resolve()
     except OSError as error:
-        raise failure.about(f"output folder {output}", error, "can't be written") from error
+        raise unexpected_error.about(f"output folder {output}", error, "can't be written") from error
     except RuntimeError as error:  # before Python 3.13 a loop of links
         raise UsageError(f"output folder {output}: {error}; -o chooses another") from error
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kerncap import failure, log
+from kerncap import log, unexpected_error
 from kerncap.errors import UsageError
-from kerncap.format.found import Found, looked_at, reproducers_in
+from kerncap.format.find_reproducers import Found, looked_at, reproducers_in
 
 _AGE = re.compile(r"^\s*([0-9]{1,6})\s*([hdw])\s*$")
 _HOURS = {"h": 1, "d": 24, "w": 168}
@@ -96,4 +96,4 @@ def _remove(path: Path) -> None:
         path.rename(aside)
         shutil.rmtree(aside)  # by descriptors: a link that comes in the way is not followed
     except OSError as error:
-        raise failure.about(path, error, "can't be removed") from error
+        raise unexpected_error.about(path, error, "can't be removed") from error

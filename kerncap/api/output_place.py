@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from kerncap.errors import UsageError
-from kerncap.format.names import MANIFEST_PATH
+from kerncap.format.allowed_names import MANIFEST_PATH
 
 
 def beside(reproducer: Path, output: Path | str | None, name: str) -> Path:

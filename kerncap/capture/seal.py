@@ -19,14 +19,14 @@ from kerncap.capture import languages, native_seal
 from kerncap.capture import manifest as manifests
 from kerncap.capture.payloads import CompleteRecord, LaunchRecord, OrderingCall, StateBytes
 from kerncap.capture.process_log import ProcessLog
-from kerncap.capture.progress import Followed
+from kerncap.capture.read_progress import Followed
 from kerncap.capture.session_folder import Session
 from kerncap.capture.source.wanted_source import FoundSource
 from kerncap.capture.zero_ranges import Split, split
 from kerncap.errors import CaptureError, KerncapError
 from kerncap.format import ReproducerWriter, schema
 from kerncap.format.packing import UNIT_BYTES
-from kerncap.format.sources import StripedFiles
+from kerncap.format.region_sources import StripedFiles
 from kerncap.time_left import TimeLeft
 
 SAY_SIZE_ABOVE = 100 * 1000 * 1000

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kerncap import failure
+from kerncap import unexpected_error
 from kerncap.capture.options import CaptureOptions, Keep, Selection
 from kerncap.errors import CaptureError, UsageError
 from kerncap.exit_status import ExitStatus
@@ -29,7 +29,7 @@ class SessionFileError(CaptureError):
     exit_status = ExitStatus.USAGE
 
     def __init__(self, path: Path, error: OSError, what: str) -> None:
-        super().__init__(str(failure.about(path, error, what)))
+        super().__init__(str(unexpected_error.about(path, error, what)))
 
 
 class DamagedSession(CaptureError):

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from kerncap import failure
+from kerncap import unexpected_error
 from kerncap.capture import answer_process, armed, session_file
 from kerncap.capture.answers import Answers
 from kerncap.capture.options import CaptureOptions
@@ -42,13 +42,13 @@ class Session:
             output.mkdir(parents=True, exist_ok=True)
             folder = Path(tempfile.mkdtemp(prefix=session_file.FOLDERS, dir=output.resolve()))
         except OSError as error:
-            raise failure.about(f"output folder {output}", error, "can't be written") from error
+            raise unexpected_error.about(f"output folder {output}", error, "can't be written") from error
         session = cls(folder, None, context)
         try:
             session._fill(options)
         except OSError as error:
             session.remove()
-            raise failure.about(f"output folder {output}", error, "can't be written") from error
+            raise unexpected_error.about(f"output folder {output}", error, "can't be written") from error
         return session
 
     @classmethod

@@ -17,7 +17,7 @@ from kerncap import log
 from kerncap.capture.payloads import CompleteRecord, LaunchRecord
 from kerncap.errors import CaptureError
 from kerncap.format import schema
-from kerncap.format.sources import StripedFiles
+from kerncap.format.region_sources import StripedFiles
 from kerncap.format.validate import ZERO_PAGE, view_bounds
 
 _FROM_A_POINTER = 16 << 20  # bytes: an output may be all zeros, and a parameter says nothing of its size

@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import kerncap
-from kerncap import failure, interrupts, log, scratch, streams
+from kerncap import interrupts, log, scratch, streams, unexpected_error
 from kerncap.cli import address_space_limit
 from kerncap.errors import InternalError
 
@@ -122,16 +122,16 @@ class LazyGroup(click.Group):
 def _reproducers_here() -> str:
     """For `kerncap` alone, in a folder of reproducers: a table of them. Empty elsewhere."""
     from kerncap.cli import settings
-    from kerncap.format import found
+    from kerncap.format import find_reproducers
 
-    folders = found.reproducers_in(settings.places())
+    folders = find_reproducers.reproducers_in(settings.places())
     if not folders:
         return ""
     import time
 
     from kerncap.report.found_text import render
 
-    return f"{render(found.looked_at(folders), time.time())}\nkerncap --help lists the commands\n"
+    return f"{render(find_reproducers.looked_at(folders), time.time())}\nkerncap --help lists the commands\n"
 
 
 @click.group(cls=LazyGroup, context_settings=_SETTINGS)
@@ -197,9 +197,9 @@ def _usage(error: click.ClickException) -> str:
 
 def _failed(error: Exception) -> int:
     """Say what went wrong in one line; the exit status."""
-    found = failure.explained(error)
+    found = unexpected_error.explained(error)
     log.line(" ".join(str(found).split("\n")))
     if isinstance(found, InternalError):
-        for line in failure.details(error):
+        for line in unexpected_error.details(error):
             log.line(line)
     return found.exit_status

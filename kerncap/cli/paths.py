@@ -23,7 +23,7 @@ class Reproducer(click.Path):
             return path
         from kerncap import log
         from kerncap.cli import settings
-        from kerncap.format.found import LAST, named
+        from kerncap.format.find_reproducers import LAST, named
 
         found = named(path, settings.places())
         if str(path) == LAST and found != path:
@@ -35,7 +35,7 @@ class Reproducer(click.Path):
     ) -> list[CompletionItem]:
         """Files and folders, then names of reproducers here: for bash a file first, which clears the rest."""
         from kerncap.cli import settings
-        from kerncap.format.found import LAST, reproducers_in
+        from kerncap.format.find_reproducers import LAST, reproducers_in
 
         names = [LAST, *(each.name for each in reproducers_in(settings.places()))]
         here = [CompletionItem(n) for n in names if n.startswith(incomplete) and printable(n) == n]

@@ -29,7 +29,7 @@ def of_each(work: Work, required: bool = True) -> Work:
     def command(reproducers: tuple[Path, ...], **options: Any) -> int:
         if len(reproducers) < 2:
             return work(reproducer=next(iter(reproducers), None), **options)
-        from kerncap import failure, log
+        from kerncap import log, unexpected_error
         from kerncap.errors import UsageError
         from kerncap.exit_status import worst
 
@@ -42,7 +42,7 @@ def of_each(work: Work, required: bool = True) -> Work:
             try:
                 statuses.append(work(reproducer=path, **options))
             except Exception as error:
-                explained = failure.explained(error)
+                explained = unexpected_error.explained(error)
                 log.line(log.one_line(explained))
                 statuses.append(explained.exit_status)
         return worst(statuses)

@@ -10,7 +10,7 @@ import msgspec
 
 from kerncap.format import schema
 from kerncap.format.documents import canonical_json, decode_json
-from kerncap.format.stored import format_error
+from kerncap.format.stored_files import format_error
 
 CheckResult = Literal["pass", "fail", "undecided", "skipped"]
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from kerncap.format import digests
+from kerncap.format.allowed_names import CHUNKS_PATHS
 from kerncap.format.chunks import MAX_IN_FLIGHT_BYTES, ChunkDecoder, worker_count
 from kerncap.format.digests import Digest
 from kerncap.format.memory_index import Encoding, MemoryIndex, Numbers
-from kerncap.format.names import CHUNKS_PATHS
 from kerncap.format.packing import UNIT_BYTES
-from kerncap.format.stored import format_error
+from kerncap.format.stored_files import format_error
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

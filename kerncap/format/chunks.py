@@ -21,8 +21,8 @@ import numpy as np
 import zstandard
 
 from kerncap.format import digests
+from kerncap.format.allowed_names import CHUNKS_PATHS
 from kerncap.format.memory_index import ROW, ZERO_ROW, Encoding, Numbers, Table
-from kerncap.format.names import CHUNKS_PATHS
 from kerncap.format.packing import CHUNK_BYTES, UNIT_BYTES, Packer, Payload, Unit
 from kerncap.format.positioned_write import write_parts
 from kerncap.format.schema import StoredFile

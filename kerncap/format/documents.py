@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from kerncap.errors import FormatError
-from kerncap.format.position import Step, byte_offset, path_of
-from kerncap.format.stored import format_error
+from kerncap.format.json_position import Step, byte_offset, path_of
+from kerncap.format.stored_files import format_error
 
 # msgspec 0.22 crashes if two threads decode a type for the first time at once.
 _decoding = threading.Lock()

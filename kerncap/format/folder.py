@@ -8,13 +8,13 @@ import os
 import time
 from pathlib import Path
 
-from kerncap import failure
+from kerncap import unexpected_error
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import schema
+from kerncap.format.allowed_names import MANIFEST_PATH, unfinished_by
 from kerncap.format.manifest_file import format_of
-from kerncap.format.names import MANIFEST_PATH, unfinished_by
 from kerncap.format.size_limits import MAX_MANIFEST_BYTES
-from kerncap.format.stored import read_file
+from kerncap.format.stored_files import read_file
 from kerncap.printable import visible
 from kerncap.regular_file import open_regular
 
@@ -34,7 +34,7 @@ def open_root(path: Path) -> int:
         if error.errno in (errno.ENOTDIR, errno.ENAMETOOLONG):
             message = f"{visible(path)}: not a reproducer folder; give the folder that has a manifest.json"
             raise UsageError(message) from error
-        raise failure.about(path, error, "can't be read") from error
+        raise unexpected_error.about(path, error, "can't be read") from error
 
 
 def is_range(path: Path | str) -> bool:

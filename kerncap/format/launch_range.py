@@ -12,12 +12,7 @@ from pathlib import Path
 
 from kerncap.errors import UsageError
 from kerncap.format import schema
-from kerncap.format.chunk_reader import ChunkReader
-from kerncap.format.documents import decode_json, error_at
-from kerncap.format.final_name import file_stem
-from kerncap.format.manifest_file import check_format, check_manifest_digest, decode_manifest, format_of
-from kerncap.format.memory_index import STATES, MemoryIndex, decode_range
-from kerncap.format.names import (
+from kerncap.format.allowed_names import (
     CHUNKS_PATH,
     INDEX_PATH,
     MANIFEST_PATH,
@@ -28,9 +23,14 @@ from kerncap.format.names import (
     manifest_of_launch,
     refuse_other_files,
 )
+from kerncap.format.chunk_reader import ChunkReader
+from kerncap.format.documents import decode_json, error_at
+from kerncap.format.final_name import file_stem
+from kerncap.format.manifest_file import check_format, check_manifest_digest, decode_manifest, format_of
+from kerncap.format.memory_index import STATES, MemoryIndex, decode_range
 from kerncap.format.reader import OpenedFolder, Reproducer, read_manifest
 from kerncap.format.size_limits import MAX_INDEX_BYTES, MAX_MANIFEST_BYTES
-from kerncap.format.stored import check_digest, check_size, digest_file, open_file, read_file
+from kerncap.format.stored_files import check_digest, check_size, digest_file, open_file, read_file
 from kerncap.format.validate import Steps, stored_files
 from kerncap.printable import visible
 

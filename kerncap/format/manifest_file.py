@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from kerncap.format import schema
+from kerncap.format.allowed_names import MANIFEST_DIGEST_PATH, MANIFEST_PATH
 from kerncap.format.documents import decode_json, error_at
-from kerncap.format.names import MANIFEST_DIGEST_PATH, MANIFEST_PATH
-from kerncap.format.stored import format_error, read_file
+from kerncap.format.stored_files import format_error, read_file
 from kerncap.format.validate import ManifestProblem, validate, version_message
 
 

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from kerncap.format.stored import format_error
+from kerncap.format.stored_files import format_error
 
 State = Literal["pre", "post"]
 STATES: tuple[State, ...] = ("pre", "post")

@@ -13,12 +13,7 @@ import numpy.typing as npt
 
 import kerncap
 from kerncap.format import digests, readme, schema
-from kerncap.format.checks_file import Checks
-from kerncap.format.chunks import Buffer, Loader
-from kerncap.format.documents import canonical_json
-from kerncap.format.launch_range import LaunchOfRange, LaunchRange, range_stem
-from kerncap.format.memory_index import ROW, STATES, Table, encode_range
-from kerncap.format.names import (
+from kerncap.format.allowed_names import (
     CHUNKS_PATH,
     INDEX_PATH,
     MEMORY_PATHS,
@@ -26,9 +21,14 @@ from kerncap.format.names import (
     file_of_range,
     manifest_of_launch,
 )
+from kerncap.format.checks_file import Checks
+from kerncap.format.chunks import Buffer, Loader
+from kerncap.format.documents import canonical_json
+from kerncap.format.launch_range import LaunchOfRange, LaunchRange, range_stem
+from kerncap.format.memory_index import ROW, STATES, Table, encode_range
 from kerncap.format.reader import Reproducer
+from kerncap.format.region_sources import Piece
 from kerncap.format.sealed_folder import SealedFolder
-from kerncap.format.sources import Piece
 from kerncap.format.validate import stored_files
 from kerncap.format.write_set import WriteSet
 from kerncap.format.writer import ReproducerWriter

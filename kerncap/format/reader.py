@@ -19,14 +19,7 @@ import numpy as np
 from kerncap import writable_by_others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
-from kerncap.format.checks_file import Checks, decode_checks, encode_checks
-from kerncap.format.chunk_reader import ChunkReader, Raw
-from kerncap.format.documents import error_at
-from kerncap.format.final_name import file_stem
-from kerncap.format.folder import open_root, replace_file
-from kerncap.format.manifest_file import check_manifest_digest, decode_manifest, format_of
-from kerncap.format.memory_index import STATES, ZERO_ROW, MemoryIndex, State
-from kerncap.format.names import (
+from kerncap.format.allowed_names import (
     CHECKS_PATH,
     CHUNKS_PATHS,
     INDEX_PATH,
@@ -35,10 +28,17 @@ from kerncap.format.names import (
     Grammar,
     refuse_other_files,
 )
+from kerncap.format.checks_file import Checks, decode_checks, encode_checks
+from kerncap.format.chunk_reader import ChunkReader, Raw
+from kerncap.format.documents import error_at
+from kerncap.format.final_name import file_stem
+from kerncap.format.folder import open_root, replace_file
+from kerncap.format.manifest_file import check_manifest_digest, decode_manifest, format_of
+from kerncap.format.memory_index import STATES, ZERO_ROW, MemoryIndex, State
 from kerncap.format.packing import UNIT_BYTES
 from kerncap.format.positioned_write import write_parts
 from kerncap.format.size_limits import MAX_CHECKS_BYTES, MAX_FILE_BYTES, MAX_INDEX_BYTES, MAX_MANIFEST_BYTES
-from kerncap.format.stored import (
+from kerncap.format.stored_files import (
     check_digest,
     check_size,
     digest_file,
@@ -145,7 +145,7 @@ class Reproducer(OpenedFolder):
 
     manifest: schema.Manifest
     manifest_bytes: bytes  # as they are in the file
-    max_expanded: int | None = None  # bytes that the user lets the memory take, written out (`expanded`)
+    max_expanded: int | None = None  # bytes that the user lets the memory take, written out (`expanded_size`)
     notes: list[str]  # what a user should know about this folder beyond the manifest
     in_range: Sequence[Reproducer] = ()  # the launches that it stands for, of a range as a whole
     checks_path = CHECKS_PATH  # of what was found out after sealing

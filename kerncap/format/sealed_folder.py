@@ -11,9 +11,9 @@ from pathlib import Path
 from kerncap import scratch, writable_by_others
 from kerncap.errors import KerncapError
 from kerncap.format import schema
+from kerncap.format.allowed_names import MANIFEST_DIGEST_PATH, MANIFEST_PATH
 from kerncap.format.final_name import file_stem, final_names
-from kerncap.format.names import MANIFEST_DIGEST_PATH, MANIFEST_PATH
-from kerncap.format.stored import path_problem
+from kerncap.format.stored_files import path_problem
 
 
 class SealedFolder:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kerncap.format import schema
-from kerncap.format.names import CHUNKS_PATHS, INDEX_PATH, file_below_file, listed_problem
+from kerncap.format.allowed_names import CHUNKS_PATHS, INDEX_PATH, file_below_file, listed_problem
+from kerncap.format.json_position import Step
 from kerncap.format.number_limits import (
     MAX_VALUE_DEPTH,
     MAX_VALUES,
@@ -16,9 +17,8 @@ from kerncap.format.number_limits import (
     launch_problem,
     shape_problem,
 )
-from kerncap.format.position import Step
 from kerncap.format.size_limits import MAX_CHUNKS_BYTES, MAX_FILE_BYTES, MAX_INDEX_BYTES, MAX_REGIONS_BYTES
-from kerncap.format.stored import path_problem
+from kerncap.format.stored_files import path_problem
 from kerncap.format.textures import region_problem, texture_problem
 
 ZERO_PAGE = 2 << 20  # bytes: what devices map at once

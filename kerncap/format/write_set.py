@@ -17,13 +17,13 @@ import numpy.typing as npt
 import zstandard
 
 from kerncap.format import schema
+from kerncap.format.allowed_names import CHECKS_PATH, is_write_set, not_a_write_set
 from kerncap.format.chunks import ChunkDecoder
 from kerncap.format.memory_index import Encoding
-from kerncap.format.names import CHECKS_PATH, is_write_set, not_a_write_set
 from kerncap.format.packing import ZSTD_LEVEL
 from kerncap.format.reader import Reproducer
 from kerncap.format.size_limits import MAX_WRITE_SET_BYTES
-from kerncap.format.stored import check_digest, format_error
+from kerncap.format.stored_files import check_digest, format_error
 
 PIECE_BYTES = 1 << 20  # of a mask: 8 MiB of the region
 WRITE_SET_VERSION = 2

@@ -8,15 +8,15 @@ import msgspec
 import numpy as np
 
 from kerncap.format import readme, schema
+from kerncap.format.allowed_names import INDEX_PATH, README_PATH
 from kerncap.format.chunks import ChunkWriter, Loader
 from kerncap.format.documents import canonical_json
 from kerncap.format.final_name import file_stem
 from kerncap.format.memory_index import ENTRY, MemoryIndex, Numbers, Table
-from kerncap.format.names import INDEX_PATH, README_PATH
 from kerncap.format.packing import UNIT_BYTES
 from kerncap.format.reader import Reproducer
+from kerncap.format.region_sources import Source, pieces_of
 from kerncap.format.sealed_folder import SealedFolder
-from kerncap.format.sources import Source, pieces_of
 from kerncap.format.validate import ManifestProblem, stored_files, validate
 
 

@@ -14,7 +14,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 import kerncap
-from kerncap import failure
+from kerncap import unexpected_error
 from kerncap.api.documents import schema
 from kerncap.exit_status import ExitStatus
 from kerncap.interrupts import ENDING, Interrupted
@@ -72,7 +72,7 @@ class KerncapServer:
         except msgspec.ValidationError as error:
             return _error(f"{params.name}: {error}", ExitStatus.USAGE)
         except Exception as error:
-            explained = failure.explained(error)
+            explained = unexpected_error.explained(error)
             return _error(" ".join(str(explained).split("\n")), explained.exit_status)
 
     async def _run(self, tool: Tool, arguments: dict[str, Any], request: Request) -> types.CallToolResult:
@@ -115,7 +115,10 @@ class KerncapServer:
         try:
             text, kind = resources.read(str(params.uri), self._context.allowed, self._max_bytes)
         except Exception as error:
-            text, kind = f"kerncap: {' '.join(str(failure.explained(error)).split())}\n", "text/plain"
+            text, kind = (
+                f"kerncap: {' '.join(str(unexpected_error.explained(error)).split())}\n",
+                "text/plain",
+            )
         contents = types.TextResourceContents(uri=params.uri, mime_type=kind, text=text)
         return types.ReadResourceResult(contents=[contents])
 

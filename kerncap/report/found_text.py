@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kerncap import log
 from kerncap.format import schema
-from kerncap.format.found import Found
+from kerncap.format.find_reproducers import Found
 from kerncap.printable import visible
 from kerncap.report.tables import table
 

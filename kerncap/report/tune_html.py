@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerncap.report.html.figures import scatter
+from kerncap.report.html.figure_geometry import scatter
 from kerncap.report.html.filled_page import filled
 from kerncap.report.html.results import checked
 

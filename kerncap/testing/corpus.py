@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kerncap import failure, search_path
+from kerncap import search_path, unexpected_error
 from kerncap.printable import printable
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"--kerncap {path}: no such file or folder")
         if not os.access(root, os.R_OK | (os.X_OK if root.is_dir() else 0)):
             denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            said = failure.about(root, denied, "can't be read")
+            said = unexpected_error.about(root, denied, "can't be read")
             raise pytest.UsageError(f"--kerncap {said}")
         if _is_inside(root.parent):
             raise pytest.UsageError(
@@ -264,7 +264,7 @@ class ReproducerTest(pytest.Item):
         self.candidate = candidate
 
     def runtest(self) -> None:
-        from kerncap import failure
+        from kerncap import unexpected_error
         from kerncap.answer import Answer
         from kerncap.api.verify import VerifyOptions, verify
         from kerncap.errors import BackendUnavailable
@@ -279,7 +279,7 @@ class ReproducerTest(pytest.Item):
         except BackendUnavailable as error:
             raise pytest.skip.Exception(printable(str(error)), _use_item_location=True) from error
         except Exception as error:
-            text = str(failure.explained(error)).replace("with --trust", "with --kerncap-trust")
+            text = str(unexpected_error.explained(error)).replace("with --trust", "with --kerncap-trust")
             raise NotReproduced(text) from error
         if result.answer is Answer.UNDECIDED and not corpus.strict:
             reason = printable(f"undecided: {result.verdict.summary}")

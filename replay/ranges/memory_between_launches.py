@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.format import Reproducer
-from kerncap.format.expanded import require_expandable
+from kerncap.format.expanded_size import require_expandable
 from kerncap.format.memory_index import State
 from kerncap.replay.ranges.joined_memory import Place, SharedMemory
 from kerncap.replay.worker.common import bitmap

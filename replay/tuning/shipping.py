@@ -13,8 +13,8 @@ from pathlib import Path
 
 from kerncap.errors import FormatError, UsageError
 from kerncap.format import Reproducer
-from kerncap.format.names import MAX_FOLDER_ENTRIES
-from kerncap.format.stored import path_problem, read_file
+from kerncap.format.allowed_names import MAX_FOLDER_ENTRIES
+from kerncap.format.stored_files import path_problem, read_file
 from kerncap.format.validate import stored_files
 
 _MAX_BYTES = 1 << 40

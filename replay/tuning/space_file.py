@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kerncap import failure
+from kerncap import unexpected_error
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.replay.tuning.point import Scalar
 
@@ -43,7 +43,7 @@ def read(path: str) -> SpaceFile:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise failure.about(f"--space {path}", error, "can't be read") from error
+        raise unexpected_error.about(f"--space {path}", error, "can't be read") from error
     if len(data) > _MAX_BYTES:
         raise UsageError(f"--space {path}: {len(data):,} bytes; at most {_MAX_BYTES:,} are read")
     content = _decoded(path, data)

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from kerncap.format import Reproducer, ReproducerWriter, schema
-from kerncap.format.names import MEMORY_PATHS, README_PATH
+from kerncap.format.allowed_names import MEMORY_PATHS, README_PATH
 from kerncap.format.validate import stored_files
 from tests.unit.format.small import Masks
 

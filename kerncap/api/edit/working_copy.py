@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kerncap import failure, whole_files
+from kerncap import unexpected_error, whole_files
 from kerncap.api.output_place import is_inside, outside
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
@@ -194,7 +194,7 @@ class WorkingCopy:
         try:
             self.state_folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise failure.about(self.state_folder, error, "can't be written") from error
+            raise unexpected_error.about(self.state_folder, error, "can't be written") from error
         state = json.dumps(self._state, indent=1)
         whole_files.write(self.state_folder / "state.json", state, durable=False)
 

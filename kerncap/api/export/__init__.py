@@ -15,7 +15,7 @@ from kerncap.api.output_place import beside
 from kerncap.api.pack.shareable import Shareable, shareable
 from kerncap.errors import UsageError
 from kerncap.format import LaunchRange, Reproducer
-from kerncap.format.expanded import require_expandable
+from kerncap.format.expanded_size import require_expandable
 from kerncap.format.folder import is_range
 from kerncap.format.private import Finding
 from kerncap.whole_files import new_file, writing

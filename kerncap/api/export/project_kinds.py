@@ -13,7 +13,7 @@ from kerncap.api.export.tasks import write_flashinfer_trace, write_kernelbench, 
 from kerncap.api.export.templates import filled
 from kerncap.errors import UsageError
 from kerncap.format import LaunchRange, Reproducer
-from kerncap.format.expanded import require_expandable
+from kerncap.format.expanded_size import require_expandable
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from kerncap.api.minimize.delta_debug import Masks
 from kerncap.format import Reproducer, ReproducerWriter, schema
-from kerncap.format.names import MEMORY_PATHS, README_PATH
+from kerncap.format.allowed_names import MEMORY_PATHS, README_PATH
+from kerncap.format.region_sources import Piece
 from kerncap.format.schema import CHUNK_BYTES
-from kerncap.format.sources import Piece
 from kerncap.format.validate import stored_files
 from kerncap.replay.worker.common import bitmap
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from kerncap import failure
+from kerncap import unexpected_error
 from kerncap.api.output_place import beside
 from kerncap.api.pack.shareable import shareable
 from kerncap.errors import UsageError
@@ -42,7 +42,9 @@ def pack(
     if os.path.lexists(target):
         raise UsageError(f"{target}: already there; give another name with -o")
     if not target.resolve().parent.is_dir():
-        raise failure.about(target, OSError(errno.ENOENT, os.strerror(errno.ENOENT)), "can't be written")
+        raise unexpected_error.about(
+            target, OSError(errno.ENOENT, os.strerror(errno.ENOENT)), "can't be written"
+        )
     kind: type[OpenedFolder] = LaunchRange if is_range(path) else Reproducer
     with shareable(path, keep_private, target.resolve().parent, kind.open) as shared:
         reproducer = shared.reproducer

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kerncap import failure
+from kerncap import unexpected_error
 from kerncap.answer import Answer, of_all
 from kerncap.api.verify.stage_order import verify
 from kerncap.api.verify.verify_result import VerifyOptions, VerifyResult
@@ -111,7 +111,7 @@ def verify_all(
         try:
             one = Judged(path, verify(path, options, pool))
         except Exception as error:
-            one = Judged(path, None, failure.explained(error))
+            one = Judged(path, None, unexpected_error.explained(error))
         judged.append(one)
         told(one)
     return CorpusResult(judged)

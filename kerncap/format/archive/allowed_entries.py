@@ -7,8 +7,8 @@ import struct
 import zipfile
 from pathlib import Path
 
-from kerncap.format.names import MANIFEST_PATH, MAX_FOLDER_ENTRIES
-from kerncap.format.stored import format_error, path_problem
+from kerncap.format.allowed_names import MANIFEST_PATH, MAX_FOLDER_ENTRIES
+from kerncap.format.stored_files import format_error, path_problem
 from kerncap.printable import visible
 
 _LOCAL = struct.Struct("<4s5H3L2H")

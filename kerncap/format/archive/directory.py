@@ -12,8 +12,8 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
-from kerncap.format.names import MAX_FOLDER_ENTRIES
-from kerncap.format.stored import format_error
+from kerncap.format.allowed_names import MAX_FOLDER_ENTRIES
+from kerncap.format.stored_files import format_error
 
 MAX_DIRECTORY_BYTES = 8 << 20
 _MAX_COMMENT = 0xFFFF

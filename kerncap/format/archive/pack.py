@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 from kerncap import whole_files
 from kerncap.errors import UsageError
+from kerncap.format.allowed_names import CHUNKS_PATHS, MANIFEST_DIGEST_PATH, MANIFEST_PATH
 from kerncap.format.archive.packed import PackedFile
-from kerncap.format.names import CHUNKS_PATHS, MANIFEST_DIGEST_PATH, MANIFEST_PATH
 from kerncap.format.reader import OpenedFolder
 
 _LEVEL = 9

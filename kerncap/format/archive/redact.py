@@ -13,12 +13,7 @@ import msgspec
 
 from kerncap import scratch
 from kerncap.format import schema
-from kerncap.format.archive.named_folder import place
-from kerncap.format.checks_file import Checks
-from kerncap.format.documents import canonical_json
-from kerncap.format.launch_range import LaunchRange
-from kerncap.format.manifest_file import decode_manifest
-from kerncap.format.names import (
+from kerncap.format.allowed_names import (
     CHECKS_PATH,
     CHUNKS_PATH,
     INDEX_PATH,
@@ -28,6 +23,11 @@ from kerncap.format.names import (
     README_PATH,
     manifest_of_launch,
 )
+from kerncap.format.archive.named_folder import place
+from kerncap.format.checks_file import Checks
+from kerncap.format.documents import canonical_json
+from kerncap.format.launch_range import LaunchRange
+from kerncap.format.manifest_file import decode_manifest
 from kerncap.format.private import KEPT, Scrubber
 from kerncap.format.private.manifest_facts import look_at_facts, scrub_facts
 from kerncap.format.reader import OpenedFolder, Reproducer

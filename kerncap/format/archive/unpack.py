@@ -17,16 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from kerncap import failure, scratch, writable_by_others
+from kerncap import scratch, unexpected_error, writable_by_others
 from kerncap.errors import FormatError, KerncapError, UsageError
 from kerncap.format import schema
-from kerncap.format.archive.allowed_entries import allowed_entries
-from kerncap.format.archive.directory import check_directory
-from kerncap.format.archive.named_folder import place
-from kerncap.format.checks_file import decode_checks
-from kerncap.format.launch_range import LaunchRange, decode_range_manifest, files_of_range
-from kerncap.format.manifest_file import decode_manifest, format_of
-from kerncap.format.names import (
+from kerncap.format.allowed_names import (
     CHECKS_PATH,
     MANIFEST_DIGEST_PATH,
     MANIFEST_PATH,
@@ -35,9 +29,15 @@ from kerncap.format.names import (
     is_write_set,
     not_a_write_set,
 )
+from kerncap.format.archive.allowed_entries import allowed_entries
+from kerncap.format.archive.directory import check_directory
+from kerncap.format.archive.named_folder import place
+from kerncap.format.checks_file import decode_checks
+from kerncap.format.launch_range import LaunchRange, decode_range_manifest, files_of_range
+from kerncap.format.manifest_file import decode_manifest, format_of
 from kerncap.format.reader import OpenedFolder, Reproducer
 from kerncap.format.size_limits import MAX_CHECKS_BYTES, MAX_MANIFEST_BYTES
-from kerncap.format.stored import check_digest, format_error
+from kerncap.format.stored_files import check_digest, format_error
 from kerncap.format.validate import stored_files
 from kerncap.printable import visible
 from kerncap.regular_file import open_regular
@@ -77,7 +77,7 @@ def unpack(archive: Path, parent: Path, max_size: int) -> Path:
             inside = Path(error.path).relative_to(temporary)
             raise format_error(archive, error.offset, f"{inside}: {error.message}") from error
         except OSError as error:
-            raise failure.about(parent, error, "can't be written") from error
+            raise unexpected_error.about(parent, error, "can't be written") from error
 
 
 def is_packed(path: Path) -> bool:

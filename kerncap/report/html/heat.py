@@ -11,9 +11,9 @@ import numpy.typing as npt
 from kerncap.format import Reproducer
 from kerncap.format.schema import View
 from kerncap.printable import visible
-from kerncap.report.html.elements import how_shown, values
 from kerncap.report.html.heat_cells import Arrangement, arrange, index_of
 from kerncap.report.html.heat_sample import Bools, Sample, is_unchanged, read_sample
+from kerncap.report.html.view_elements import how_shown, values
 
 # Codes of a cell's mean: between LOW and HIGH the colour range, in even steps.
 BELOW, LOW, HIGH, ABOVE, NOT_FINITE, EMPTY = 0, 1, 65532, 65533, 65534, 65535

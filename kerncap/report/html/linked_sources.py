@@ -8,8 +8,8 @@ from typing import Any
 from kerncap.format import schema
 from kerncap.log import size
 from kerncap.report.html.images import code_lines, summary
-from kerncap.report.html.locations import link, matcher
 from kerncap.report.html.material import Material, plain
+from kerncap.report.html.stage_lines import link, matcher
 
 MAX_LINES = 20_000
 MAX_LINE = 1600  # characters; TTGIR's function headers are long

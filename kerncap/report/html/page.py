@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kerncap.report.html import figures, findings, overview
+from kerncap.report.html import figure_geometry, findings, overview
 from kerncap.report.html.filled_page import filled
 from kerncap.report.html.heat import heat_map
 from kerncap.report.html.linked_sources import Sources, stages
@@ -132,20 +132,28 @@ def _timings(material: Material) -> list[dict[str, Any]]:
             verdict = checked(kind, document)
             if verdict.timing is not None:
                 found.append(
-                    {"verdict": verdict, "timing": verdict.timing, "strip": figures.strip(verdict.timing)}
+                    {
+                        "verdict": verdict,
+                        "timing": verdict.timing,
+                        "strip": figure_geometry.strip(verdict.timing),
+                    }
                 )
     return found
 
 
 def _limits(material: Material) -> list[dict[str, Any]]:
     found = [checked("limits", document) for document in material.of("limits")]
-    return [{"limits": one, "bars": figures.bars(one)} for one in found]
+    return [{"limits": one, "bars": figure_geometry.bars(one)} for one in found]
 
 
 def _tunes(material: Material) -> list[dict[str, Any]]:
     found = [checked("tune", document) for document in material.of("tune")]
     digest = material.facts["manifest_sha256"]
     return [
-        {"tune": one, "scatter": figures.scatter(one, digest), "best": figures.best_trials(one.trials)}
+        {
+            "tune": one,
+            "scatter": figure_geometry.scatter(one, digest),
+            "best": figure_geometry.best_trials(one.trials),
+        }
         for one in found
     ]

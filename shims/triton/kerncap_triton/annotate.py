@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, Callable, Dict, List, Optional
 
-from . import generations, native_shims, torch_allocator, torch_device
+from . import native_shims, torch_allocator, torch_device, triton_generations
 from .call import Call
 from .chosen_launch import Refused, Watch
 from .compiled_kernel import Awaiting
@@ -93,7 +93,7 @@ class Annotation(Watch):
         """As compiled, in the order of the parameters; None if one argument becomes several of them."""
         names = self.call.kernel.arg_names
         source = getattr(self._kernel, "src", None)
-        signature = self.call.signature or generations.signature(source, names)
+        signature = self.call.signature or triton_generations.signature(source, names)
         kinds = [signature[name] for name in names if signature.get(name, "constexpr") != "constexpr"]
         return ",".join(kinds) if all(_ONE_PARAMETER.match(kind) for kind in kinds) else None
 

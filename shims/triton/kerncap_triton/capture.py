@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from . import conditions, encoded_values, generations, torch_device
+from . import conditions, encoded_values, torch_device, triton_generations
 from .call import Call
 from .chosen_launch import Refused, Watch
 from .contract import RecordKind, key, word
@@ -59,7 +59,7 @@ class Capture(Watch):
         if self.keeps_values:
             self._store_pre()
         self.session.write(RecordKind.LAUNCH, self._launch_record(arguments, grid))
-        self._variants = generations.compiled_count(self.fn)
+        self._variants = triton_generations.compiled_count(self.fn)
         self.started_ns = time.perf_counter_ns()
 
     @property
@@ -195,7 +195,7 @@ class Capture(Watch):
         elapsed = time.perf_counter_ns() - self.started_ns
         if self.call.kernel.mode != word.mode.jit:
             return elapsed
-        now = generations.compiled_count(self.fn)
+        now = triton_generations.compiled_count(self.fn)
         return elapsed if now is not None and now == self._variants else None
 
     def _post_state(self, pre: State) -> Dict[str, Any]:

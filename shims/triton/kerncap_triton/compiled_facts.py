@@ -8,7 +8,7 @@ import os
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import encoded_values, generations, record_writer
+from . import encoded_values, record_writer, triton_generations
 from .contract import key
 from .session import Session
 
@@ -18,7 +18,7 @@ _FACTS = ("n_regs", "n_spills", "n_max_threads")
 
 def describe(session: Session, result: Any, name: str, names: List[str]) -> Dict[str, Any]:
     """The COMPLETE fields ``code``, ``compiled``, ``signature`` and ``divisibility`` of a JIT launch."""
-    kernel = generations.compiled_kernel(result)
+    kernel = triton_generations.compiled_kernel(result)
     if kernel is None:
         return {}
     stages = dict(getattr(kernel, "asm", None) or {})
@@ -33,8 +33,8 @@ def describe(session: Session, result: Any, name: str, names: List[str]) -> Dict
     return {
         key.code: store_stages(session, name, digest, list(stages.items()), metadata),
         key.compiled: facts,
-        key.signature: generations.signature(source, names),
-        key.divisibility: generations.divisibility(source, names),
+        key.signature: triton_generations.signature(source, names),
+        key.divisibility: triton_generations.divisibility(source, names),
     }
 
 

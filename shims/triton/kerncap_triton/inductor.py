@@ -14,7 +14,7 @@ import sys
 import types
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import compiled_facts, encoded_values, generations, native_shims, run_hook
+from . import compiled_facts, encoded_values, native_shims, run_hook, triton_generations
 from .annotate import Annotation
 from .call import Call
 from .chosen_launch import Watch
@@ -252,7 +252,9 @@ def bind_launcher(
     )
     call.stream = stream
     signature = tuner.triton_meta.get("signature") or {}
-    call.signature = generations.signature(types.SimpleNamespace(signature=signature), kernel.arg_names)
+    call.signature = triton_generations.signature(
+        types.SimpleNamespace(signature=signature), kernel.arg_names
+    )
     return call
 
 
@@ -331,8 +333,8 @@ def describe_compiled(session: Session, tuner: Any, launcher: Any) -> Dict[str, 
             session, str(tuner.fn.__name__), str(launcher.cache_hash), stages
         ),
         key.compiled: facts,
-        key.signature: generations.signature(source, names),
-        key.divisibility: generations.divisibility(source, names),
+        key.signature: triton_generations.signature(source, names),
+        key.divisibility: triton_generations.divisibility(source, names),
     }
 
 

@@ -15,7 +15,7 @@ from kerncap.api.export import export
 from kerncap.api.replay import ReplayOptions, opened
 from kerncap.errors import KerncapError, UsageError
 from kerncap.format import Reproducer
-from kerncap.format.expanded import expanded_bytes, require_expandable
+from kerncap.format.expanded_size import expanded_bytes, require_expandable
 from kerncap.format.memory_index import ENTRY, ROW
 from kerncap.replay import trust
 from kerncap.replay.staging import stage

@@ -11,7 +11,7 @@ import pytest
 
 from kerncap.cli import main
 from kerncap.errors import BackendUnavailable, CaptureError, FormatError, UsageError
-from kerncap.failure import explained
+from kerncap.unexpected_error import explained
 
 HOSTILE = "a\x1b[31m\nb"
 

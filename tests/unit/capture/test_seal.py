@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from kerncap.capture.collect import Collector
 from kerncap.capture.payloads import LaunchRecord, convert
-from kerncap.capture.progress import Followed
+from kerncap.capture.read_progress import Followed
 from kerncap.capture.seal import _runs
 from kerncap.capture.session_folder import Session
 from kerncap.capture.session_socket import SessionServer
 from kerncap.capture.target import TargetResult
 from kerncap.errors import CaptureError
 from kerncap.format import Reproducer, ReproducerWriter, schema
-from kerncap.format.sources import Piece
+from kerncap.format.region_sources import Piece
 from kerncap.time_left import TimeLeft
 from tests.unit.capture.recorded import (
     BYTES,

@@ -14,7 +14,7 @@ from kerncap.capture.payloads import CompleteRecord, LaunchRecord
 from kerncap.capture.zero_ranges import split
 from kerncap.errors import CaptureError
 from kerncap.format import schema
-from kerncap.format.sources import StripedFiles
+from kerncap.format.region_sources import StripedFiles
 from tests.unit.capture.recorded import native_payload
 
 BASE, PAGE, SIZE = 0x7F4000000000, 2 << 20, 512 << 20

@@ -184,7 +184,7 @@ def test_triton_generations(version: str, status: str, words: str) -> None:
 
 def test_doctor_and_hook_know_the_same_tritons() -> None:
     """The hook can't be imported by kerncap's own process, so both have the numbers."""
-    path = env.triton_hook_folder() / "kerncap_triton" / "generations.py"
+    path = env.triton_hook_folder() / "kerncap_triton" / "triton_generations.py"
     known = re.findall(r"^(?:OLDEST|NEWEST) = \((\d+), (\d+)\)", path.read_text(), re.MULTILINE)
     assert tuple((int(major), int(minor)) for major, minor in known) == KNOWN_TRITON
 

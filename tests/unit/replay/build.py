@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kerncap.format import ReproducerWriter, schema
-from kerncap.format.sources import Piece
+from kerncap.format.region_sources import Piece
 from kerncap.replay import trust
 
 BASE = 0x6000_0000_0000  # far from where Linux puts programs, heaps and libraries

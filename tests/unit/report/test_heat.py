@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from kerncap.format import Reproducer, schema
 from kerncap.report.html import heat_sample as sample
-from kerncap.report.html.elements import values
 from kerncap.report.html.heat import ABOVE, CHANGED, EMPTY, HIGH, INFINITE, LOW, NAN, NOT_FINITE, heat_map
 from kerncap.report.html.heat_cells import MAX_CELLS_HIGH, MAX_CELLS_WIDE, arrange
+from kerncap.report.html.view_elements import values
 from tests.integration.report.reproducers import Made, Tensor, ramp, write
 
 

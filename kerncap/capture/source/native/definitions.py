@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kerncap.capture.source.native.heads import (
+from kerncap.capture.source.native.declaration_heads import (
     Parameter,
     arguments,
     class_name,

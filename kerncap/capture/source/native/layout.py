@@ -15,7 +15,7 @@ from kerncap.capture.source.native.command_line import CommandLine, Form
 from kerncap.capture.source.native.unit import Unit
 from kerncap.capture.source.wanted_source import FoundFile
 from kerncap.format import schema
-from kerncap.format.stored import path_problem
+from kerncap.format.stored_files import path_problem
 
 MAX_PATH = 900  # of 1024, the folder's own name and source/ counted in
 _MAX_NAME = 4096

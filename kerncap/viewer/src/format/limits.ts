@@ -1,4 +1,4 @@
-// The most that is read of each part of a reproducer: kerncap/format/size_limits.py, number_limits.py and names.py.
+// The most that is read of each part of a reproducer: kerncap/format/size_limits.py, number_limits.py and allowed_names.py.
 
 export const MAX_MANIFEST_BYTES = 16 * 2 ** 20;
 export const MAX_CHECKS_BYTES = 2 ** 20;

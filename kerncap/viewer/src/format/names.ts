@@ -1,4 +1,4 @@
-// Which files a reproducer may hold: kerncap/format/names.py (FORMAT.md, "Names"). The grammar is closed.
+// Which files a reproducer may hold: kerncap/format/allowed_names.py (FORMAT.md, "Names"). The grammar is closed.
 import { MAX_PATH_DEPTH } from "./limits.ts";
 
 export const MANIFEST = "manifest.json";

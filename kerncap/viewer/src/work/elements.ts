@@ -1,4 +1,4 @@
-// Bytes of an element as a number, for any dtype: as kerncap/report/html/elements.py shows them.
+// Bytes of an element as a number, for any dtype: as kerncap/report/html/view_elements.py shows them.
 
 type Decode = (from: DataView, at: number) => number;
 

@@ -1,4 +1,4 @@
-// Which line of the source each line of a compiled stage comes from: as kerncap/report/html/locations.py.
+// Which line of the source each line of a compiled stage comes from: as kerncap/report/html/stage_lines.py.
 // Lenient on purpose: what is not understood links to nothing. Sources: MLIR's location attributes, LLVM's
 // DILocation metadata, the .file and .loc directives of PTX and of LLVM's assemblers.
 

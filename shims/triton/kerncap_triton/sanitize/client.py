@@ -12,7 +12,7 @@ import socket
 import threading
 from typing import Dict, List, Optional
 
-from .. import generations
+from .. import triton_generations
 from ..record_writer import OwnDescriptor
 from . import messages
 from .hooks import Watcher, warn_not_carried_out
@@ -83,7 +83,7 @@ class _Connection:
         self._memory = os.memfd_create("kerncap-sanitize", os.MFD_CLOEXEC)
         self._owned = OwnDescriptor(self._socket.fileno()), OwnDescriptor(self._memory)
         self._received = b""
-        hello = messages.line(messages.Hello(token, os.getpid(), generations.notes()))
+        hello = messages.line(messages.Hello(token, os.getpid(), triton_generations.notes()))
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self._memory]))]
         sent = self._socket.sendmsg([hello], rights)
         self._socket.sendall(hello[sent:])

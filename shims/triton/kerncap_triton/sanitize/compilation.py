@@ -11,7 +11,7 @@ import weakref
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from .. import generations
+from .. import triton_generations
 from . import gpu_targets
 
 _HOOK = "add_stages_inspection_hook"
@@ -300,7 +300,7 @@ def _binder(fn: Any, target: Any) -> Tuple[Any, Any]:
             backend.parse_options({})
     create = getattr(jit, "create_function_from_signature", None)
     if create is None:
-        found = generations.version()
+        found = triton_generations.version()
         raise RuntimeError(f"Triton {found}: its way to bind arguments is not known to this kerncap")
     return backend, create(fn.signature, fn.params, backend)
 

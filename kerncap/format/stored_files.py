@@ -12,7 +12,7 @@ import os
 import stat
 from pathlib import Path
 
-from kerncap import failure
+from kerncap import unexpected_error
 from kerncap.errors import FormatError
 from kerncap.printable import visible
 
@@ -70,11 +70,11 @@ def open_file(root: Path, root_fd: int, name: str) -> tuple[int, int]:
         fd = os.open(last, _FILE_FLAGS, dir_fd=folder_fd)
     except FileNotFoundError as error:
         if not os.fstat(root_fd).st_nlink:
-            raise failure.about(root, error, "can't be read") from error
+            raise unexpected_error.about(root, error, "can't be read") from error
         raise format_error(where, 0, "the file is missing") from None
     except OSError as error:
         if error.errno not in _MADE_SO:
-            raise failure.about(where, error, "can't be read") from error
+            raise unexpected_error.about(where, error, "can't be read") from error
         raise format_error(where, 0, f"not a regular file that can be read ({error.strerror})") from error
     finally:
         os.close(folder_fd)
@@ -94,10 +94,10 @@ def exists(root: Path, root_fd: int, name: str) -> bool:
         os.stat(name, dir_fd=root_fd, follow_symlinks=False)
     except FileNotFoundError as error:
         if not os.fstat(root_fd).st_nlink:  # nor of the folder
-            raise failure.about(root, error, "can't be read") from error
+            raise unexpected_error.about(root, error, "can't be read") from error
         return False
     except OSError as error:
-        raise failure.about(root / name, error, "can't be read") from error
+        raise unexpected_error.about(root / name, error, "can't be read") from error
     return True
 
 

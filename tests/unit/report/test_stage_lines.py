@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerncap.report.html.locations import link, matcher
+from kerncap.report.html.stage_lines import link, matcher
 
 MLIR = """\
 #loc = loc("/a/k.py":1:1)

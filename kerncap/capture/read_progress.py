@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kerncap.format.sources import ChunkSource, Piece
+from kerncap.format.region_sources import ChunkSource, Piece
 
 
 class Followed:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from kerncap.replay import flags
+from kerncap.replay import rank_flags
 from kerncap.replay.engine import Engine
 from kerncap.replay.worker.common import bitmap
 
@@ -18,7 +18,7 @@ def said(expected: Any, differing: list[tuple[int, int]], shared: tuple[int, ...
     reproducer = SimpleNamespace(read=lambda _state, _region, start, size: data[start : start + size])
     manifest = SimpleNamespace(regions=[region], views=[])
     engine = SimpleNamespace(never_poisoned=frozenset(shared), reproducer=reproducer, manifest=manifest)
-    return flags.differing(cast("Engine", engine), {0: bitmap.of_ranges(len(data), differing)})
+    return rank_flags.differing(cast("Engine", engine), {0: bitmap.of_ranges(len(data), differing)})
 
 
 def test_small_words_that_differ_are_named() -> None:

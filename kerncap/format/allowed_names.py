@@ -12,9 +12,9 @@ import stat
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from kerncap import failure
+from kerncap import unexpected_error
 from kerncap.format.schema import StoredFile
-from kerncap.format.stored import MAX_PATH_DEPTH, format_error, path_problem
+from kerncap.format.stored_files import MAX_PATH_DEPTH, format_error, path_problem
 
 MANIFEST_PATH = "manifest.json"
 MANIFEST_DIGEST_PATH = "manifest.sha256"
@@ -152,7 +152,7 @@ def _walk(root: Path, root_fd: int) -> Iterator[tuple[str, bool]]:
                     if stat.S_ISDIR(mode):
                         pending.append(f"{name}/")
         except OSError as error:
-            raise failure.about(root / folder, error, "can't be read") from error
+            raise unexpected_error.about(root / folder, error, "can't be read") from error
         finally:
             os.close(fd)
 
@@ -167,7 +167,7 @@ def _open_folder(root: Path, root_fd: int, folder: str) -> int:
         # Not a duplicate: those share the position that a folder is read at.
         return os.open(".", _DIRECTORY_FLAGS, dir_fd=fd)
     except OSError as error:
-        raise failure.about(root / folder, error, "can't be read") from error
+        raise unexpected_error.about(root / folder, error, "can't be read") from error
     finally:
         os.close(fd)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncap.errors import KerncapError
-from kerncap.format.sources import StripedFiles, pieces_of
+from kerncap.format.region_sources import StripedFiles, pieces_of
 
 UNIT = 1 << 16
 STEP = 1 << 14
