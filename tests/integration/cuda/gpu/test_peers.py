@@ -49,14 +49,14 @@ class Ranks:
         return found
 
 
-def ranks_of(kerncap: CommandLine, program: str, kernels: str) -> Ranks:
-    command = (*TORCHRUN, TARGETS / program)
+def ranks_of(kerncap: CommandLine, program: str, kernels: str, *words: str) -> Ranks:
+    command = (*TORCHRUN, TARGETS / program, *words)
     plain = subprocess.run(
         list(map(str, command)), env={**os.environ, **NO_MULTICAST}, capture_output=True, text=True,
         timeout=200, check=True,
     )  # fmt: skip
     options = ("--json", "--no-self-check", "-k", kernels, *FIRST_OF_EACH, "--rank", "1")
-    output = ("-o", Path(program).stem)
+    output = ("-o", "-".join((Path(program).stem, *words)))
     done = kerncap("capture", *options, *output, "--", *command, env=NO_MULTICAST, timeout=300)
     document = json.loads(done.stdout)
     assert document["target_status"] == 0, done.stderr
@@ -78,14 +78,26 @@ def symmetric(kerncap_of_module: CommandLine) -> Ranks:
     return ranks_of(kerncap_of_module, "ranks_symmetric.py", "add_peer|sum_of_buffers|put|all_reduce|barrier")
 
 
-def test_collectives_are_undecided_by_name_and_all_else_passes(collectives: Ranks) -> None:
-    nccl = collectives.of("nccl")
-    assert len(nccl) >= 4, collectives.said
+def check_collectives(ranks: Ranks, least: int) -> None:
+    """They are undecided by name, and all else passes."""
+    nccl = ranks.of("nccl")
+    assert len(nccl) >= least, ranks.said
     for path in nccl:
-        assert collectives.manifests[path].closure.not_held[0].startswith("NCCL's communicator")
+        assert ranks.manifests[path].closure.not_held[0].startswith("NCCL's communicator")
         assert sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) < 1 << 20
-    for path, verdict in collectives.verdicts().items():
+    for path, verdict in ranks.verdicts().items():
         assert verdict["result"] == ("undecided" if path in nccl else "pass"), (path, verdict)
+
+
+def test_each_collective(collectives: Ranks) -> None:
+    check_collectives(collectives, 4)
+
+
+@pytest.mark.parametrize("way", ["ddp", "fsdp", "tp"])
+def test_a_training_step(kerncap_of_module: CommandLine, way: str) -> None:
+    ranks = ranks_of(kerncap_of_module, "ranks_steps.py", ".", way)
+    assert len(ranks.manifests) >= 10, ranks.said
+    check_collectives(ranks, 1)
 
 
 def test_triton_kernels_over_peers_buffers_replay_alone(symmetric: Ranks) -> None:
