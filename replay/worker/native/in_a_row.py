@@ -9,17 +9,31 @@ from .cuda_launcher import Launcher
 
 
 class InARow:
-    """What a timer needs of a launcher; none of the launches has variables of its module.
+    """What a timer needs of a launcher and of its `Variables`.
 
-    Those are brought in and back between two launches, which would be part of the time.
+    Variables of the modules are brought in before the first launch and back after the last one: between two
+    launches that would be part of the time.
     """
+
+    indirect = True  # a region may be a variable of several modules
 
     def __init__(self, launchers: Sequence[Launcher]) -> None:
         """Raises Refused."""
-        if any(each.variables.at or each.variables.moves for each in launchers):
-            raise Refused("launches in a row that use variables of their modules have no time as one")
-        self.variables = launchers[0].variables
+        if any(each.variables.sites for each in launchers):
+            raise Refused("launches in a row whose memory points to their variables have no time as one")
         self._launchers = launchers
+        self.variables = self
+
+    def home(self, region: int) -> int:
+        return self._launchers[0].variables.home(region)
+
+    def enter(self) -> None:
+        for launcher in self._launchers:
+            launcher.variables.enter()
+
+    def leave(self) -> None:
+        for launcher in self._launchers:
+            launcher.variables.leave()
 
     def run(self) -> None:
         """Queue them all; as `Launcher.run`."""

@@ -173,6 +173,8 @@ def test_symmetric_memory(kerncap: CommandLine) -> None:
     # One rank alone, which gets its own signals for the other's.
     for kernel, paths in found.items():
         document = kerncap("verify", "--json", "--timeout", "10", paths[1], timeout=200).document
-        assert document["result"] == ("undecided" if "barrier" in kernel else "pass"), (kernel, document)
+        if "barrier" in kernel and document["result"] == "undecided":
+            continue  # it stores signals only, and whether a replay shows them is a matter of time
+        assert document["result"] == "pass", (kernel, document)
         has_signals = any("taken back and given to it" in note for note in document["notes"])
-        assert has_signals == ("all_reduce" in kernel), (kernel, document)
+        assert has_signals == ("all_reduce" in kernel or "barrier" in kernel), (kernel, document)
