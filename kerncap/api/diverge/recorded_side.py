@@ -46,18 +46,24 @@ def shown(
     return ((), after) if after else None
 
 
-def _effects(name: str, launch: TracedRecord, reproducer: Reproducer, written: WriteSet) -> _Effects | None:
-    """None if the reproducer does not have just the storage that was traced, or it is too large."""
-    traced = {launch.hashed[view.region].size for view in launch.views if view.name == name}
+def storage_of(name: str, reproducer: Reproducer) -> tuple[int, int, int] | None:
+    """Region, start and size of an argument's storage, if it has one."""
     regions = reproducer.manifest.regions
     storages = {
         (view.region, *(view.storage or (0, regions[view.region].size)))
         for view in reproducer.manifest.views
         if view.name == name
     }
-    if len(storages) != 1:
+    return storages.pop() if len(storages) == 1 else None
+
+
+def _effects(name: str, launch: TracedRecord, reproducer: Reproducer, written: WriteSet) -> _Effects | None:
+    """None if the reproducer does not have just the storage that was traced, or it is too large."""
+    traced = {launch.hashed[view.region].size for view in launch.views if view.name == name}
+    storage = storage_of(name, reproducer)
+    if storage is None:
         return None
-    [(region, start, size)] = storages
+    region, start, size = storage
     if traced != {size} or size > MOST_MASKED:
         return None
     if region not in written.regions:  # nothing of it is written or left

@@ -9,6 +9,7 @@ import hashlib
 from pathlib import Path
 
 from kerncap.api.diff import opened
+from kerncap.api.diverge.recorded_side import storage_of
 from kerncap.capture.payloads import HashedRegion, TracedRecord
 from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
@@ -23,7 +24,7 @@ def can_be_compared(launch: TracedRecord) -> bool:
 
 
 def did_the_same(launch: TracedRecord, captured: Path) -> bool:
-    """Whether the reproducer has what the launch left; False also where that can't be known."""
+    """Whether the reproducer has what the launch left; False too if that can't be known."""
     names: dict[int, str] = {view.region: view.name for view in launch.views}
     try:
         with opened(captured) as reproducer:
@@ -37,15 +38,10 @@ def did_the_same(launch: TracedRecord, captured: Path) -> bool:
 
 def _is_left(traced: HashedRegion, name: str, reproducer: Reproducer) -> bool:
     """Whether the storage of an argument has the traced digest after the launch."""
-    regions = reproducer.manifest.regions
-    storages = {
-        (view.region, *(view.storage or (0, regions[view.region].size)))
-        for view in reproducer.manifest.views
-        if view.name == name
-    }
-    if len(storages) != 1:
+    storage = storage_of(name, reproducer)
+    if storage is None:
         return False
-    [(region, start, size)] = storages
+    region, start, size = storage
     return size == traced.size and traced.after == _digest(reproducer, region, start, size)
 
 
