@@ -6,7 +6,7 @@ SHELL := bash
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-# Tests wait for processes a third of their time: two more than cores keep all cores busy.
+# A test that waits for a process leaves its core to another.
 TEST_JOBS ?= $(shell echo $$(($(JOBS) + 2)))
 export JOBS
 # With it each command of a test would compile kerncap's modules again, and pytest every test.
