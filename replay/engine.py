@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from kerncap.errors import BackendUnavailable, ReplayError, UsageError
 from kerncap.format import Reproducer
-from kerncap.replay import candidate_functions, doubts, hip_code_places, peer_stores
+from kerncap.replay import candidate_function_pointers, doubts, hip_code_places, peer_stores
 from kerncap.replay.choose_engine import Choice, choose, image_instead, likely, without_torch
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, ConfinedError, Facts, NotHeld, Outcome
@@ -404,7 +404,7 @@ class Engine(WorkerTimes):
         if self.manifest.device.kind == "hip":
             return hip_code_places.doubt(self.reproducer, path, self.pre_files())
         # Triton's kernels, of which the compiler says more, have no function pointers.
-        return candidate_functions.doubt(self.reproducer, path) if image is None else ""
+        return candidate_function_pointers.doubt(self.reproducer, path) if image is None else ""
 
     @functools.cached_property
     def captured_code(self) -> range:

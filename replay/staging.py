@@ -21,7 +21,7 @@ from kerncap.format import Reproducer
 from kerncap.format.expanded_size import require_expandable
 from kerncap.format.schema import Manifest
 from kerncap.printable import visible
-from kerncap.replay import function_addresses, trust
+from kerncap.replay import captured_function_addresses, trust
 from kerncap.replay.worker import job, protocol
 from kerncap.scratch import SHARED_MEMORY, Scratch
 
@@ -187,7 +187,7 @@ def _content(
         "stranger": stranger,
         "ranks": ranks,
         **_of_launch(reproducer, ""),
-        "functions": function_addresses.of_reproducer(reproducer),
+        "functions": captured_function_addresses.of_reproducer(reproducer),
     }  # fmt: skip
 
 

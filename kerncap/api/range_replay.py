@@ -24,8 +24,8 @@ from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.plain_run import EndedBadly, OutOfTime
 from kerncap.replay.pool import Pool
-from kerncap.replay.ranges.chain import Chain, Step
 from kerncap.replay.ranges.joined_memory import share
+from kerncap.replay.ranges.launches_in_order import Chain, Step
 from kerncap.replay.ranges.memory_between_launches import Timeline
 from kerncap.replay.ranges.whole import WholeRange, by_image, choose_for_all
 from kerncap.replay.verdict import judge

@@ -24,8 +24,8 @@ from kerncap.replay.choose_engine import Choice
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Outcome
 from kerncap.replay.ranges.candidate import LAUNCHES, RangeCandidate, manifest_of
-from kerncap.replay.ranges.chain import name_of
 from kerncap.replay.ranges.joined_memory import SharedMemory, placed
+from kerncap.replay.ranges.launches_in_order import name_of
 from kerncap.replay.ranges.memory_between_launches import Change, Timeline
 from kerncap.replay.ranges.whole import LaunchInWhole, WholeRange, copy_data
 from kerncap.replay.side_inputs import SideInputs, of_reproducer

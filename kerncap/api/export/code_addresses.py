@@ -12,7 +12,7 @@ from kerncap.format import Reproducer
 from kerncap.format.elf import FUNCTION
 from kerncap.format.kernel_names import parse
 from kerncap.log import one_line
-from kerncap.replay import function_addresses, hip_code_places
+from kerncap.replay import captured_function_addresses, hip_code_places
 from kerncap.replay.hip_code_places import Captured
 
 
@@ -30,7 +30,7 @@ def require_none(reproducer: Reproducer, contents: Contents) -> None:
 
 
 def _of_cuda(reproducer: Reproducer) -> Iterator[tuple[str, str]]:
-    for each in function_addresses.of_reproducer(reproducer):
+    for each in captured_function_addresses.of_reproducer(reproducer):
         name = reproducer.manifest.regions[each["region"]].name or "a variable"
         yield "a function", f"{one_line(name)} (byte {each['offset']})"
 

@@ -52,7 +52,7 @@ def self_check_together(paths: Sequence[Path], timeout_s: float = 30.0) -> tuple
 
     Never raises for what the reproducers do.
     """
-    from kerncap.replay.together import Together  # it loads what no other verdict needs
+    from kerncap.replay.all_ranks_engine import Together  # it loads what no other verdict needs
 
     def judged(engine: Engine, measured: Measured) -> Judged:
         assert isinstance(engine, Together)

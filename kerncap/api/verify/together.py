@@ -16,11 +16,11 @@ from kerncap.api.verify.verify_result import StageResult, VerifyOptions, VerifyR
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.replay import trust
+from kerncap.replay.all_ranks_engine import Together
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.measure_write_set import measure
 from kerncap.replay.outcome import NotHeld
 from kerncap.replay.plain_run import EndedBadly
-from kerncap.replay.together import Together
 from kerncap.replay.verdict import judge, judge_again
 from kerncap.replay.verdict_words import Verdict, badly_ended, undecided
 

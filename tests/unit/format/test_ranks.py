@@ -15,7 +15,7 @@ from kerncap.api.inspect import inspect
 from kerncap.cli import main
 from kerncap.errors import KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
-from kerncap.replay.together import Together
+from kerncap.replay.all_ranks_engine import Together
 from kerncap.report.inspect_text import render
 from tests.unit.format.damage import GOLDEN_NATIVE, GOLDEN_RANKS, damaged, edit_manifest, put
 

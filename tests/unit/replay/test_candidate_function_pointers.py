@@ -11,7 +11,7 @@ import pytest
 from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, replay
 from kerncap.format import Reproducer
-from kerncap.replay import candidate_functions
+from kerncap.replay import candidate_function_pointers
 from tests.unit.capture.built_images import cubin
 
 from .native import Native, ptx
@@ -65,7 +65,7 @@ def test_a_candidate_without_functions_may_call_by_pointer(
     file = tmp_path / "candidate"
     file.write_bytes(cubin(kernels={"numbered": []}, code=struct.pack("<2Q", instruction, 0)))
     with Reproducer.open(captured().seal(tmp_path)) as reproducer:
-        told = candidate_functions.doubt(reproducer, file)
+        told = candidate_function_pointers.doubt(reproducer, file)
     assert bool(told) == bool(why)
     assert why in told
 
@@ -94,7 +94,7 @@ def test_what_an_image_tells(tmp_path: Path, candidate: bytes, why: str) -> None
     file = tmp_path / "candidate"
     file.write_bytes(candidate)
     with Reproducer.open(captured().seal(tmp_path)) as reproducer:
-        told = candidate_functions.doubt(reproducer, file)
+        told = candidate_function_pointers.doubt(reproducer, file)
     assert bool(told) == bool(why)
     assert why in told
 
@@ -116,6 +116,6 @@ def test_a_linked_candidate_has_the_words_that_are_put_right(tmp_path: Path) -> 
             (linked("other", ("a", "b")), "none at byte 0 of table"),
         ):
             file.write_bytes(candidate)
-            told = candidate_functions.doubt(reproducer, file)
+            told = candidate_function_pointers.doubt(reproducer, file)
             assert bool(told) == bool(why)
             assert why in told

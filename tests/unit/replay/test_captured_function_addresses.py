@@ -13,7 +13,7 @@ from kerncap.api.export import export
 from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
-from kerncap.replay import function_addresses
+from kerncap.replay import captured_function_addresses
 from tests.unit.capture.built_images import cubin
 
 from .native import Native
@@ -81,11 +81,11 @@ def test_words_that_contradict_each_other_decide_nothing(tmp_path: Path) -> None
 
 def test_words_are_found_in_captured_variables_only(tmp_path: Path) -> None:
     with Reproducer.open(through().seal(tmp_path)) as reproducer:
-        assert function_addresses.of_reproducer(reproducer) == [
+        assert captured_function_addresses.of_reproducer(reproducer) == [
             {"region": 1, "offset": 0, "captured": THERE},
             {"region": 1, "offset": 8, "captured": THERE + 256},
         ]
     other = through()
     other.code = {"cubin": (other.code or {})["cubin"][:-70]}
     with Reproducer.open(other.seal(tmp_path)) as reproducer:
-        assert function_addresses.of_reproducer(reproducer) == []
+        assert captured_function_addresses.of_reproducer(reproducer) == []

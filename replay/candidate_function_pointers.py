@@ -4,7 +4,7 @@ In an image of one compilation a function pointer is a number: the place of the 
 that each kernel has (``.nv.constant2.KERNEL``). The compiler counts the functions whose address is taken, so
 one more or one less in a candidate gives the others new numbers. In a linked image it is an address, and the
 worker finds a candidate's in the words of its variables that the captured code has, too
-(`function_addresses`).
+(`captured_function_addresses`).
 
 Source: images of nvcc 13 for sm_75 to sm_120.
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from kerncap.format import Reproducer
 from kerncap.format.elf import FUNCTION, Elf, ElfProblem
-from kerncap.replay import function_addresses
+from kerncap.replay import captured_function_addresses
 
 _ELF = b"\x7fELF"
 _CALLS_BY_POINTER = b".callprototype"  # in PTX
@@ -37,7 +37,7 @@ def doubt(reproducer: Reproducer, candidate: Path) -> str:
     captured = reproducer.code("cubin") or reproducer.code("ptx")
     kernel = reproducer.manifest.kernel.mangled or reproducer.manifest.kernel.name
     had = {} if captured is None else numbers_of(captured, kernel)
-    words = set(function_addresses.words_of(captured)) if captured is not None else set()
+    words = set(captured_function_addresses.words_of(captured)) if captured is not None else set()
     if had == {} and not words:
         return ""
     if candidate.stat().st_size > _MOST_BYTES:
@@ -55,7 +55,7 @@ def doubt(reproducer: Reproducer, candidate: Path) -> str:
         if has.get(number) != function:
             other = f"{has[number]} there" if number in has else "none there"
             return f"{_BY_POINTER}: {number:#x} is {function} in the captured code, and {other}"
-    for variable, offset in sorted(words.difference(function_addresses.words_of(image))):
+    for variable, offset in sorted(words.difference(captured_function_addresses.words_of(image))):
         return f"{_BY_POINTER}, and the candidate has none at byte {offset} of {variable}"
     return ""
 
