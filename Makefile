@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # A test that waits for a process leaves its core to another.
-TEST_JOBS ?= $(shell echo $$(($(JOBS) + 2)))
+TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 export JOBS
 # With it each command of a test would compile kerncap's modules again, and pytest every test.
 unexport PYTHONDONTWRITEBYTECODE

@@ -32,8 +32,8 @@ def write_native(launches: Sequence[Reproducer], words: Words, folder: Path) -> 
     vendor = ""
     for number, launch in enumerate(launches):
         with _named(launches, number):
-            vendor = project_code.require_native(launch)
             require_values(launch)
+            vendor = project_code.require_native(launch)
             ended = launch.manifest.oracle.kind
             if ended in ("fault", "timeout") and number + 1 < len(launches):
                 raise UsageError(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kerncap.api.diverge import DivergeOptions, Side, diverge, two_runs
 from tests.integration.conftest import CommandLine, Finished
 from tests.parameters import first_of
 
@@ -168,24 +166,6 @@ def test_a_planted_difference_is_named(
     if None not in there:
         assert named["a"]["launched_from"][0].endswith("target.py") and named["a"]["line"] > 0
     assert kind in ("only", "moved", "raised") or "memory after" in named["diff"]["differing"]
-
-
-def test_why_it_is_not_known_what_a_launch_reads(
-    kerncap_of_module: CommandLine, program: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(two_runs, "SELF_CHECK_S", 0.001)
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    monkeypatch.setenv("PLANT", "")
-    folder = kerncap_of_module.folder / "no-time"
-    there = dict(os.environ, PLANT="host")
-    found = diverge(
-        DivergeOptions(
-            Side("A", tuple(program)), Side("B", tuple(program), there), output=folder, noise=False
-        )
-    )
-    assert found.named is None
-    [said] = [said for said in found.uncompared if said.startswith("accumulate")]
-    assert "which bytes it reads could not be measured (A: " in said and "; B: " in said, said
 
 
 @pytest.mark.long
