@@ -49,11 +49,11 @@ def shown(
 def storage_of(name: str, reproducer: Reproducer) -> tuple[int, int, int] | None:
     """Region, start and size of an argument's storage, if it has one."""
     regions = reproducer.manifest.regions
-    storages = {
-        (view.region, *(view.storage or (0, regions[view.region].size)))
-        for view in reproducer.manifest.views
-        if view.name == name
-    }
+    storages = set()
+    for view in reproducer.manifest.views:
+        if view.name == name:
+            start, size = view.storage or (0, regions[view.region].size)
+            storages.add((view.region, start, size))
     return storages.pop() if len(storages) == 1 else None
 
 
