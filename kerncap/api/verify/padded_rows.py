@@ -54,8 +54,7 @@ def padded(manifest: schema.Manifest, apart: bool = False) -> Layout:
 
 
 def _wider(view: schema.View, times: int) -> tuple[int, ...]:
-    """Strides with 16 bytes more to each row, or so many ``times``: alignment that tensors usually have is
-    kept."""
+    """Strides with 16 bytes more to each row, ``times`` over, which keeps the usual alignment of tensors."""
     pad = max(1, 16 // view.itemsize) * times
     if any(a < b * n for a, b, n in zip(view.strides, view.strides[1:], view.shape[1:], strict=False)):
         return view.strides  # not row by row

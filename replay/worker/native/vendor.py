@@ -49,7 +49,7 @@ class Vendor(Protocol):
         ...
 
     def InARow(self, launchers: Any) -> Any:
-        """Launchers as one whose times are to be had. Raises Refused where they can't be."""
+        """Launchers as one, for their time as a whole. Raises Refused if they have none."""
         ...
 
     def timings(
