@@ -157,6 +157,8 @@ class Devices:
                 with self._changed:
                     self._queue.appendleft(job)
                     self._changed.notify()
+        except BaseException as error:  # its job would be waited for forever
+            self._results.put(error)
         finally:
             self._close(place)
 

@@ -130,3 +130,25 @@ def test_what_another_can_not_do_the_first_does(trouble: str, monkeypatch: pytes
     whys = {"it does not open": "no memory", "it fails": "the worker is gone"}
     why = whys.get(trouble, "it is H100, and the search is for H200")
     assert executor.notes() == [f"cuda:1 does not take part: {why}"]
+
+
+def test_what_nobody_expects_ends_the_search() -> None:
+    """A job that another device took would be waited for forever."""
+    first, other = Device(), Device()
+    took = threading.Event()
+
+    def fail(_: int) -> None:
+        took.set()
+        raise RuntimeError("a mistake")
+
+    first.may_run, other.may_run = lambda _: took.wait(60), fail
+    executor = Devices(
+        cast("Bench", first), lambda: ["cuda:1"], lambda _: cast("Bench", other), JOBS, at_once=True
+    )
+    for number in range(JOBS):
+        executor.submit(Job({"N": number}))
+    with pytest.raises(RuntimeError, match="a mistake"):
+        for _ in range(JOBS):
+            executor.wait()
+    executor.close()
+    assert (first.closed, other.closed) == (1, 1)
