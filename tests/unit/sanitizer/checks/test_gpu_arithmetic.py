@@ -328,7 +328,7 @@ def at_differences(x, out, REVERSE: tl.constexpr, BLOCK: tl.constexpr):
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_scan_in_the_order_of_a_thread(reverse: bool) -> None:
-    """7 - 1 - -3 is none of nine places; 7 - (1 - -3), as the threads of a warp have it, is one."""
+    """In order, the third result is 9, outside of the nine places; combined as in a warp, it is 3."""
     constants = {"REVERSE": reverse, "BLOCK": 4}
     launch = launch_of(at_differences, (1,), {"x": "*i32", "out": "*i32"}, constants, x=(4,), out=(9,))
     for last, safe in ((-3, False), (0, True)):
