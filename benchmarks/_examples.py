@@ -27,7 +27,8 @@ _WAIVED = 2  # EXIT_WAIVED of NVIDIA's samples: not for this device
 
 @dataclass
 class Sample:
-    """``left_out``: why nothing of it was tried. The others are lines about kernels, each with its reason."""
+    """``left_out``: why it, or one of its runs, was not tried. The others are lines about kernels, each with
+    its reason."""
 
     name: str
     left_out: str = ""
@@ -72,12 +73,24 @@ def run(
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-def capture(sample: Sample, program: Sequence[str], folder: Path, out: Path, limits: Limits) -> list[Path]:
-    """The reproducers of one run; what was refused goes into ``sample``."""
-    plain = run(program, folder, limits.run_s)
+def first_error(done: subprocess.CompletedProcess[str]) -> str:
+    errors = [line for line in (done.stderr + done.stdout).splitlines() if "rror" in line]
+    return (errors or ["no message"])[0][:SHOWN]
+
+
+def capture(
+    sample: Sample, program: Sequence[str], folder: Path, out: Path, limits: Limits, known: set[str]
+) -> list[Path]:
+    """The reproducers of one run; what was refused goes into ``sample``. ``known``: the kernels of earlier
+    runs, which are not taken again; this run's are added."""
+    try:
+        plain = run(program, folder, limits.run_s)
+    except TooLong as error:
+        sample.left_out = f"without kerncap it takes {error}"
+        return []
     if plain.returncode:
-        what = "waived: not for this device" if plain.returncode == _WAIVED else f"status {plain.returncode}"
-        sample.left_out = f"without kerncap: {what}"
+        what = f"status {plain.returncode}: {first_error(plain)}"
+        sample.left_out = f"without kerncap: {'not for this device' if plain.returncode == _WAIVED else what}"
         return []
     options = ["--json", "--no-self-check", "-k", ".", "--launch", "0", "-o", str(out)]
     try:
@@ -92,10 +105,15 @@ def capture(sample: Sample, program: Sequence[str], folder: Path, out: Path, lim
         return []
     if document["target_status"] != plain.returncode:
         sample.failed.append(f"under kerncap the program ended with {document['target_status']}")
-    sample.refused += document["failed"]
+    sample.refused += [line for line in document["failed"] if line not in sample.refused]
     if not document["kernels"] and not sample.tried:
         sample.left_out = f"no launch was seen: {document['reason']}"
-    return [Path(path) for path in document["captured"]]
+    kernels = {Path(each["path"]): each["qualified_name"] for each in document["reproducers"]}
+    again = [path for path, kernel in kernels.items() if kernel in known]
+    for path in again:
+        shutil.rmtree(path)
+    known.update(kernels.values())
+    return [path for path in kernels if path not in again]
 
 
 def verify(
@@ -190,7 +208,7 @@ def every(
         try:
             return one(each, folder, work, limits)
         except TooLong as error:
-            return Sample(each, f"without kerncap, or to build, it takes {error}")
+            return Sample(each, f"to build it takes {error}")
 
     with ThreadPoolExecutor(given.jobs) as pool, journal.open("a") as lines:
         running = [pool.submit(tried, each, folder) for each, folder in samples.items() if each not in done]

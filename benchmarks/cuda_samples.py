@@ -1,18 +1,21 @@
 """NVIDIA's cuda-samples: the first launch of every kernel, captured and verified (GPU, nvcc).
 
 CHECKOUT is a clone of github.com/NVIDIA/cuda-samples, or Debian's package nvidia-cuda-samples unpacked. Each
-sample is built by its own Makefile or CMakeLists.txt for the device that is here, and run in its folder.
+sample is built by its own Makefile or CMakeLists.txt for the device that is here, and run in its folder as
+CHECKOUT/test_args.json says, once for each set of arguments.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from _examples import SHOWN, Limits, Sample, capture, every, parser_of, run, verify
+from _examples import Limits, Sample, capture, every, first_error, parser_of, run, verify
 from _harness import nvcc
 
 LEAST = 180 / 185
@@ -31,10 +34,14 @@ def build(folder: Path, work: Path, architecture: str, limit_s: float) -> Path |
     for step in steps:
         done = run(step, folder, limit_s)
         if done.returncode:
-            errors = [line for line in (done.stderr + done.stdout).splitlines() if "rror" in line]
-            return f"does not build: {(errors or ['no message'])[0][:SHOWN]}"
+            return f"does not build: {first_error(done)}"
     program = made / folder.name
     return program if os.access(program, os.X_OK) else "waived: its Makefile builds nothing here"
+
+
+def runs(told: dict[str, Any]) -> list[list[str]]:
+    """The arguments of each run, of what test_args.json tells of a sample."""
+    return [] if told.get("skip") else [each.get("args", []) for each in told.get("runs", [told])]
 
 
 def samples(checkout: Path, only: str) -> dict[str, Path]:
@@ -67,13 +74,21 @@ def main() -> int:
     if not chosen:
         raise SystemExit(f"{given.checkout}: no sample in it; a checkout has Samples/*/*/CMakeLists.txt")
     architecture = given.architecture or architecture_here()
+    listed = given.checkout / "test_args.json"
+    told = json.loads(listed.read_text()) if listed.exists() else {}
 
     def one(name: str, folder: Path, work: Path, limits: Limits) -> Sample:
+        all_runs = runs(told.get(folder.name, {}))
+        if not all_runs:
+            return Sample(name, "test_args.json says that it is not run")
         program = build(folder, work, architecture, limits.build_s)
         if isinstance(program, str):
             return Sample(name, program)
-        sample = Sample(name)
-        verify(sample, capture(sample, [str(program)], folder, work / "reproducers", limits), folder, limits)
+        sample, known = Sample(name), set[str]()
+        for number, arguments in enumerate(all_runs):
+            out = work / f"run-{number}"
+            paths = capture(sample, [str(program), *arguments], folder, out, limits, known)
+            verify(sample, paths, folder, limits)
         return sample
 
     return every(given, "cuda_samples", chosen, LEAST, one)

@@ -53,7 +53,7 @@ def main() -> int:
         database = [{"directory": str(folder), "file": str(source), "arguments": command}]
         (work / "compile_commands.json").write_text(json.dumps(database))
         sample = Sample(name)
-        paths = capture(sample, [*rig.run_prefix, str(program)], work, work / "reproducers", limits)
+        paths = capture(sample, [*rig.run_prefix, str(program)], work, work / "reproducers", limits, set())
         verify(sample, paths, work, limits, source if rig.knows(given.arch) else None)
         return sample
 
