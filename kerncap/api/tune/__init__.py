@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import whole_files
+from kerncap.api.tune.safe_choice import safe_choice
 from kerncap.api.tune.tune_result import ShapeInfo, TuneResult
 from kerncap.api.tune.wishes import TuneOptions, Watcher, legal_of, wishes_of
 from kerncap.errors import BackendUnavailable, UsageError
@@ -21,9 +22,9 @@ from kerncap.replay import trust
 from kerncap.replay.choose_engine import Choice as Engine
 from kerncap.replay.choose_engine import choose, probe
 from kerncap.replay.pool import Asked, Pool
-from kerncap.replay.tuning import choice as choosing
 from kerncap.replay.tuning import writeback
 from kerncap.replay.tuning.bench import Bench
+from kerncap.replay.tuning.choice import Choice
 from kerncap.replay.tuning.constraints import Legal
 from kerncap.replay.tuning.devices import Devices
 from kerncap.replay.tuning.executor import Executor, Sent
@@ -95,7 +96,16 @@ def tune(
             *(_of_hostile(facts.get("unconfined", [])) if options.hostile else []),
             *([journal.problem] if journal.problem else []),
         ]
-        return _result(reproducers, spaces, space, legal, found, facts, sampler.name, notes, options, journal)
+        tuned = first.manifest.autotune
+        choice = safe_choice(
+            found,
+            dict(zip(reproducers, spaces, strict=True)),
+            tuned.key if tuned is not None else (),
+            where.python,
+        )
+        return _result(
+            reproducers, spaces, space, legal, found, choice, facts, sampler.name, notes, options, journal
+        )
 
 
 def _tune_range(paths: Sequence[Path], options: TuneOptions, watcher: Watcher) -> TuneResult:
@@ -207,6 +217,7 @@ def _result(
     space: Space,
     legal: Legal,
     found: Found,
+    choice: Choice,
     facts: Mapping[str, Any],
     sampler: str,
     notes: list[str],
@@ -214,9 +225,6 @@ def _result(
     journal: Journal,
 ) -> TuneResult:
     by_digest = dict(zip(reproducers, spaces, strict=True))
-    tuned = spaces[0].manifest.autotune
-    scalars = {digest: each.scalars for digest, each in by_digest.items()}
-    choice = choosing.choose(found, scalars, tuned.key if tuned is not None else ())
     first = next(iter(reproducers.values()))
     native = first.manifest.launch.mode == "native"
     points: list[Point] = choice.selected

@@ -10,9 +10,9 @@ import importlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
-from kerncap.api.candidate_settings import described
 from kerncap.api.compiled_ttir import DoesNotCompile, compile_source
 from kerncap.api.verify import candidate_ttir
 from kerncap.api.verify.verify_result import Case, StageResult
@@ -20,9 +20,18 @@ from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
 from kerncap.log import counted, one_line
 from kerncap.replay.engine import CANDIDATE
+from kerncap.replay.outcome import Config
 from kerncap.replay.worker_process import Program
 
 _SANITIZER = "kerncap.api.sanitize"
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """TTIR in place of the captured kernel's, and the configuration that it is launched in, if another."""
+
+    ttir: Callable[[], str]
+    config: Config | None
 
 
 def load_ahead() -> None:
@@ -46,20 +55,20 @@ def begin(case: Case) -> Callable[[], StageResult]:
     """Begin with the proof in a thread of its own; what this gives waits for it."""
     if not applies(case):
         return lambda: StageResult.skipped("sanitizer", "it takes Triton's source")
-    asked = case.engine.config(CANDIDATE) if case.which == CANDIDATE else None
-    if asked is not None:
-        why = f"it takes the captured launch, and the candidate's file asks for another ({described(asked)})"
-        return lambda: StageResult.skipped("sanitizer", why)
-    candidate = candidate_ttir.candidate(case) if case.options.candidate is not None else None
+    candidate = None
+    if case.options.candidate is not None:
+        config = case.engine.config(CANDIDATE) if case.which == CANDIDATE else None
+        candidate = InPlace(candidate_ttir.candidate(case), config)
     threads = ThreadPoolExecutor(1)
     found = threads.submit(
-        _judge, case.reproducer.path, case.engine.choice.python, case.engine.program, candidate
+        checked, case.reproducer.path, case.engine.choice.python, case.engine.program, candidate
     )
     threads.shutdown(wait=False)
     return found.result
 
 
-def _judge(captured: Path, python: str, program: Program, candidate: Callable[[], str] | None) -> StageResult:
+def checked(captured: Path, python: str, program: Program, candidate: InPlace | None) -> StageResult:
+    """The stage of the captured kernel, or of ``candidate``."""
     found = StageResult("sanitizer")
     try:
         wrong, proved, undecided = _findings(captured, python, program, candidate)
@@ -85,7 +94,7 @@ def _judge(captured: Path, python: str, program: Program, candidate: Callable[[]
 
 
 def _findings(
-    captured: Path, python: str, program: Program, candidate: Callable[[], str] | None = None
+    captured: Path, python: str, program: Program, candidate: InPlace | None = None
 ) -> tuple[dict[str, tuple[str, str, str | None]], int, int]:
     """What is wrong, each with its kind; how many checks are proved, how many undecided."""
     # Loaded late: no other stage needs the sanitizer.
@@ -101,7 +110,7 @@ def _findings(
         if candidate is None:
             report = judged(reproducer, options, python=python, program=program)
         else:
-            report = sanitize(with_ttir(reproducer, candidate(), None), options)
+            report = sanitize(with_ttir(reproducer, candidate.ttir(), candidate.config), options)
     for finding in report.findings:
         text = f"{finding.check}: {one_line(finding.message)}"
         wrong[text] = (finding.check, finding.access, finding.argument)

@@ -214,6 +214,16 @@ def test_a_candidate_is_launched_as_its_file_asks(adder: Resident) -> None:
     assert refused is not None and "candidate.py, line 5: grid=x: expected" in refused.summary
 
 
+def test_another_launch_is_proved_too(tmp_path: Path) -> None:
+    """Of 8 elements each the programs end with the tensor; of 16 the last one reads past it."""
+    unmasked = build.ADD.replace("tl.load(x_ptr + i, mask=mask)", "tl.load(x_ptr + i)")
+    path = build.add(1000, 8, unmasked).seal(tmp_path)
+    file = candidate(tmp_path, "# kerncap: BLOCK=16 grid=63\n" + unmasked)
+    result = verify(path, VerifyOptions(candidate=file))
+    assert not result.passed
+    assert result.verdict.reasons[0].startswith("sanitizer: oob: load of 4 bytes at x_ptr + 1000 ")
+
+
 @pytest.mark.long
 def test_a_candidate_that_does_not_load_is_a_result(tmp_path: Path) -> None:
     path = build.add().seal(tmp_path)
