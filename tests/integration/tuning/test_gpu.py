@@ -60,7 +60,8 @@ def test_a_module_for_several_launches(kerncap: CommandLine) -> None:
     ours = ("-k", "^(rms_norm|matmul|swiglu)$", "--launches", "3:6")
     [path] = kerncap.capture(*ours, target=mlp / "run.py")
     dead = ("--intermediate", "0.y", "--intermediate", "1.c")
-    bounds = ("--bound", "ROWS=4:16", "--bound", "num_warps=2:4", "--pin", "num_stages=1")
+    # Of 16 rows on, Triton makes the sum of products a `dot` in TF32, which is not right here.
+    bounds = ("--bound", "ROWS=2:8", "--bound", "num_warps=2:4", "--pin", "num_stages=1")
     candidate = kerncap.folder / "fused.py"
     text = (mlp / "fused_rows.py").read_text()
     text = text.replace('"ROWS": 4', '"ROWS": 4, "HALF": 2')
