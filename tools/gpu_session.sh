@@ -57,6 +57,6 @@ for each in "$@"; do
     step "$each" 2>&1 | tee -a "$OUT/steps.log" || failed+=("$each")
 done
 # What is said of launches, never the memory of one.
-find "$scratch" -type f \( -name '*.json' -o -name records \) -size -1M -print0 | tar --null -czf "$OUT/records.tgz" -T - 2>/dev/null
+find "$scratch" -type f \( -name '*.json' -o -name records \) -size -1024k -print0 | tar --null -czf "$OUT/records.tgz" -T - 2>/dev/null
 printf '\n##### done in %d s; failed: %s\n' "$SECONDS" "${failed[*]:-nothing}"
 [[ ${#failed[@]} -eq 0 ]]
