@@ -41,7 +41,7 @@ _OF_SOURCES = (("native", "cuda"), ("native", "hip"))  # launchers, and the memo
 _OF_MODULES = (("native", "cuda"), ("interpreter", "host"))
 _SOURCES_NEED = "on a GPU"
 _MODULES_NEED = "on an NVIDIA GPU, or in Triton's interpreter"
-_STAGES = ("smoke", "oracle", "determinism")  # that are about results, and not about one kernel's launch
+_STAGES = ("smoke", "oracle", "determinism", "sanitizer")  # the others take one kernel's launch
 
 
 def verify_candidate(
@@ -129,7 +129,7 @@ def kept_candidate(options: VerifyOptions) -> contextlib.AbstractContextManager[
 
 def _stages(options: VerifyOptions) -> tuple[str, ...]:
     if options.stages == DEFAULT_STAGES:
-        return ("smoke", "oracle")
+        return DEFAULT_STAGES
     if options.hostile and options.stages == STAGES:
         return _STAGES
     if other := [name for name in options.stages if name not in _STAGES]:

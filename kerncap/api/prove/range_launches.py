@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -36,12 +36,24 @@ def kernels(whole: RangeAsOne, module: Instead, python: str | None) -> tuple[Ker
     from kerncap.sanitizer.equality.kernel_runs import kernel_of, storage_names
     from kerncap.sanitizer.equality.launch_sequence import in_sequence
 
-    replaced = [_launch(whole, each, None, python) for each in whole.replaced]
-    made = [_launch(whole, each, module, python) for each in whole.in_range[whole.own :]]
+    replaced = replaced_launches(whole, whole.replaced, python)
+    made = module_launches(whole, module, python)
     names = storage_names(replaced[0])
     first = kernel_of(*in_sequence(replaced, "the captured launches"))
     second = kernel_of(*in_sequence(made, module.name))
     return replace(first, names=names, results=names), replace(second, names=names, results=names)
+
+
+def replaced_launches(
+    whole: RangeAsOne, launches: Iterable[LaunchInWhole], python: str | None
+) -> list[Launch]:
+    """Of Triton, each with the memory before the first launch that is replaced. Raises KerncapError."""
+    return [_launch(whole, each, None, python) for each in launches]
+
+
+def module_launches(whole: RangeAsOne, module: Instead, python: str | None) -> list[Launch]:
+    """The same of a module. Raises KerncapError."""
+    return [_launch(whole, each, module, python) for each in whole.in_range[whole.own :]]
 
 
 def leaving_out(kernel: Kernel, storages: Collection[int], label: str) -> Kernel:

@@ -59,8 +59,21 @@ def test_a_fused_kernel_passes(kerncap: CommandLine, mlp: Path) -> None:
     assert found["result"] == "pass", found
     assert found["kernel"] == "rms_norm, matmul, swiglu" and "mlp in place of launches 0" in found["notes"][0]
     assert found["notes"][1].startswith("not compared: 2,048 bytes of 0.y")
-    [_, oracle] = found["stages"]
+    [_, oracle, sanitizer] = found["stages"]
     assert any("on other values of" in said for said in oracle["shown"]), oracle
+    assert "proved for every program of the grid" in sanitizer["shown"][0], sanitizer
+
+
+def test_one_that_reads_past_a_tensor_fails(kerncap: CommandLine, mlp: Path) -> None:
+    """Rows that are loaded and never stored leave the right result."""
+    text = (MLP / "fused_rows.py").read_text()
+    for old, new in (('"ROWS": 4', '"ROWS": 32'), (", mask=rows < M, other=0.0)", ")")):
+        assert old in text
+        text = text.replace(old, new)
+    found = verified(kerncap, mlp, text, *NEEDED_NO_MORE)
+    assert found["result"] == "fail", found
+    [reason] = found["reasons"]
+    assert reason.startswith("sanitizer: oob: load of 4 bytes at x + 512 "), reason
 
 
 def test_what_a_later_launch_reads_again_may_be_needed(kerncap: CommandLine, mlp: Path) -> None:
@@ -183,7 +196,10 @@ def test_a_proof_that_fails_to_decide(kerncap: CommandLine, mlp: Path) -> None:
 def test_hostile_ones(kerncap: CommandLine, mlp: Path) -> None:
     """Its Python can't decide what is launched."""
     found = verified(kerncap, mlp, FUSED, *NEEDED_NO_MORE, "--hostile")
-    assert found["result"] == "pass" and [s["name"] for s in found["stages"]][-1] == "determinism", found
+    assert found["result"] == "pass" and [s["name"] for s in found["stages"]][-2:] == [
+        "determinism",
+        "sanitizer",
+    ], found
     # What it assigns when it runs is not what was read.
     later = FUSED.read_text() + "\nglobals()['LAUNCHES'] = []\nmlp.run = lambda *a, **k: None\n"
     assert verified(kerncap, mlp, later, *NEEDED_NO_MORE, "--hostile")["result"] == "fail"
