@@ -16,6 +16,7 @@ constexpr size_t max_names = 8;
 // Where a tensor map (128 bytes, found in parameters) holds an address, the upper bits may hold more.
 constexpr uint64_t address_mask = (1ULL << 48) - 1;
 constexpr size_t tensor_map_bytes = 128;
+constexpr uint64_t largest_element = 16;  // bytes: a complex number in double precision
 
 // Memory that is reached as one thing: an allocation, or neighbouring pieces of a reserved range,
 // which a pointer crosses without noticing (cuMemMap, hsa_amd_vmem_map). Or the number of textures and
@@ -245,6 +246,18 @@ class Finder {
     if (found < leaves_.size()) reach(found, reason);
   }
 
+  // Arrays whose indices begin at 1 are passed as the address of the element before the first, which lies
+  // in the allocation before, if in any.
+  void reach_array_from_1(uint64_t address, const std::string& reason) {
+    auto above = [](uint64_t left, const Interval& right) { return left < right.base; };
+    size_t next =
+        static_cast<size_t>(std::upper_bound(table_.begin(), table_.end(), address, above) - table_.begin());
+    if (next == table_.size() || !items_[leaves_[next].item].textures.empty()) return;
+    uint64_t before = table_[next].base - address;
+    bool is_element = before <= largest_element && (before & (before - 1)) == 0 && address % before == 0;
+    if (is_element) reach(next, reason + ", which is " + std::to_string(before) + " bytes before it");
+  }
+
   void add_roots() {
     const Kernel& kernel = *launch_.kernel;
     size_t step = kernel.layout_known ? 8 : 4;
@@ -268,6 +281,7 @@ class Finder {
       if (word == 0) continue;
       std::string reason = parameter_reason(layout, at);
       reach_address(word, reason);
+      reach_array_from_1(word, reason);
       if (bytes.size() >= tensor_map_bytes && at % 8 == 0 && (word & ~address_mask) != 0)
         reach_address(word & address_mask, reason);
     }

@@ -91,6 +91,18 @@ CASE(reachable_memory_follows_pointers_in_host_memory) {
   follows_chains_and_cycles(true, RegionKind::host);
 }
 
+CASE(reachable_memory_finds_arrays_that_begin_at_1) {
+  World world;
+  world.memory.push_back(std::make_unique<uint64_t[]>(40));
+  uint64_t *first = world.memory.back().get(), *second = first + 10, *third = first + 20;
+  for (uint64_t* each : {first, second, third}) world.add(each, 10);
+  world.parameter(address(second) - 8);  // the last element of the first, too
+  world.parameter(address(third) - 12);  // no element's size
+  ReachableMemory reachable = world.find();
+  CHECK(region_at(reachable, second)->reason == "parameter 0, which is 8 bytes before it");
+  CHECK(region_at(reachable, first) != nullptr && region_at(reachable, third) == nullptr);
+}
+
 CASE(reachable_memory_modes) {
   World world;
   uint64_t *a = world.allocate(10), *b = world.allocate(10);
