@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kerncap.format.schema import Manifest
+from kerncap.log import size
 from kerncap.replay.outcome import Facts
 from kerncap.replay.worker.common.private_map import private_map
 
@@ -96,6 +97,19 @@ def of_shared(manifest: Manifest) -> str:
     if manifest.collective is not None:
         decides = f"; kerncap verify --together, with all {manifest.collective.ranks} ranks, would decide it"
     return f"{_some(found)}, and what other processes do with it meanwhile is not replayed{decides}"
+
+
+def of_missing(manifest: Manifest) -> str:
+    """Of a launch whose memory is not all there, as far as is known: what it may need beside it."""
+    closure = manifest.closure
+    if closure.left_out_bytes:
+        return (
+            f"{size(closure.left_out_bytes)} of the application's memory are left out, because no "
+            "pointer that was found leads there; capture with --memory all"
+        )
+    if manifest.launch.textures:
+        return "words of the captured textures and surfaces may be handles of others, which are not known"
+    return ""
 
 
 def of_moved(facts: Facts, manifest: Manifest, files: list[list[Path]]) -> str:

@@ -394,6 +394,7 @@ class Engine(WorkerTimes):
             or doubts.of_shared(self.manifest)
             or self._doubt_of_heap
             or (f"the kernel {told}" if told else "")
+            or doubts.of_missing(self.manifest)
         )
 
     def doubt_of_functions(self, which: str) -> str:
@@ -431,6 +432,7 @@ class Engine(WorkerTimes):
         doubt = doubt or doubts.of_tagged(self.manifest, self.pre_files(), ending)
         if not doubt and self.choice.memory == "host":
             doubt = doubts.of_segfault(self.manifest, self.pre_files(), ending)
+        doubt = doubt or doubts.of_missing(self.manifest)
         if doubt and which != ORIGINAL:
             self.restore()
             return "" if self.launch().ok else doubt

@@ -121,10 +121,10 @@ class Comparison:
 
     def _excuse(self) -> None:
         """The reasons of another image are open if it may have called other functions, or if the captured
-        kernel's result is not the application's either, whose memory is not only its own."""
+        kernel's result is not the application's either, whose memory is not only its own, or not all here."""
         doubt = self.engine.doubt_of_functions(self.which)
         if not doubt:
-            doubt = doubts.of_shared(self.manifest)
+            doubt = doubts.of_shared(self.manifest) or doubts.of_missing(self.manifest)
             if not doubt or self.original_passes():
                 return
         self.open += [f"{each}: {doubt}, not judged" for each in self.reasons]

@@ -61,6 +61,7 @@ class Launch:
     oracle: schema.Oracle = field(default_factory=lambda: schema.Oracle(kind="trusted"))
     stranger: bool = False  # not captured here
     left_out_bytes: int = 0  # all of them: captured with --no-values
+    unreached_bytes: int = 0  # beside the regions
     mode: Literal["interpreter", "jit"] = "interpreter"
     device_name: str = "NVIDIA H200"
     options: dict[str, Any] = field(default_factory=dict)
@@ -168,7 +169,7 @@ class Launch:
                 mode="args",
                 consistency="cooperative",
                 included_bytes=0 if self.left_out_bytes else sum(len(b) for _, b, _ in self.regions),
-                left_out_bytes=self.left_out_bytes,
+                left_out_bytes=self.left_out_bytes or self.unreached_bytes,
                 left_out=(schema.ALL_CONTENTS,) if self.left_out_bytes else (),
             ),
             memory=writer.finish_memory(),
