@@ -38,16 +38,15 @@ class Code {
     return found ? *found : decode_at(pc);
   }
 
-  // What runs behind `previous` (which may be null), at `pc`; what does nothing is left out.
+  // What runs behind `previous` (which may be null), at `pc`; what does nothing is left out. Sets `next`.
   const Instruction& behind(const Instruction* previous, u64 pc) {
     if (!previous || previous->after != pc) return at(pc);
-    // Another thread may set it too, to the same.
-    const std::atomic_ref<const Instruction*> next(previous->next);
-    if (const Instruction* known = next.load(std::memory_order_acquire)) return *known;
     const u64 page = current_va_;
     const Instruction* found = &at(pc);
     while (found->idle && current_va_ == page) found = &at(found->after);
-    if (current_va_ == page) next.store(found, std::memory_order_release);
+    // Another thread may set it too, to the same.
+    if (current_va_ == page && !found->steers)
+      std::atomic_ref<const Instruction*>(previous->next).store(found, std::memory_order_release);
     return *found;
   }
 

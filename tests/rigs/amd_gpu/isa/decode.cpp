@@ -64,6 +64,7 @@ void choose(Instruction& instruction, const Entry& entry) {
   instruction.execute = entry.execute;
   instruction.detail = entry.detail;
   instruction.idle = entry.idle;
+  instruction.steers = entry.steers;
   if (!instruction.clamp || entry.clamps) return;
   if (!entry.clamped) unsupported(instruction, "clamp is not known here");
   instruction.execute = entry.clamped;

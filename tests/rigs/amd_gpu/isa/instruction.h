@@ -84,15 +84,16 @@ enum class Move : u8 {
 struct alignas(64) Instruction {
   Execute execute = nullptr;
   u64 after = 0;                              // the address of what follows it
-  mutable const Instruction* next = nullptr;  // what follows, where that is known and in the same page
+  mutable const Instruction* next = nullptr;  // what follows, if known, in the same page and not steering
   u16 detail = 0;                             // the Entry's
   u8 size_bytes = 4;
   u8 operand_count = 0;
-  bool idle = false;  // it changes nothing
+  bool steers = false;  // it reads or says where and when the wave goes on
   bool sdwa = false, dpp = false;
   bool plain = false;  // no DPP, SDWA, clamp or scale: what is computed is written as it is
   std::array<Operand, 6> operands;
 
+  bool idle = false;           // it changes nothing
   std::array<u32, 3> words{};  // as encoded
   // VOP3 and VOP3P
   u8 op_sel = 0, op_sel_hi = 0, negate_lo = 0, negate_hi = 0;  // bit k is source k
@@ -129,12 +130,16 @@ struct Entry {
   bool clamps = false;  // `execute` itself respects Instruction::clamp
   u16 detail = 0;       // tells apart the instructions that share `execute`
   bool idle = false;    // changes nothing, for a wait that is always over
+  bool steers = false;  // reads or says where and when the wave goes on
   bool words_only = false;  // reads its operands from the encoding: the text is not looked at
 };
 
 class Table {
  public:
+  // What is added from here on.
+  void steering(bool steers) { steering_ = steers; }
   void add(std::string_view mnemonic, Entry entry) {
+    entry.steers = steering_;
     entries_.insert_or_assign(std::string(mnemonic), entry);
   }
   void add(std::string_view mnemonic, Execute execute) { add(mnemonic, Entry{.execute = execute}); }
@@ -149,6 +154,7 @@ class Table {
   static const Table& of(Target target);
 
  private:
+  bool steering_ = false;
   std::unordered_map<std::string, Entry> entries_;
 };
 

@@ -84,7 +84,7 @@ struct Wave {
   Reach reach;
   u8* lds = nullptr;
   u32 lds_bytes = 0;
-  u64 pc = 0;
+  u64 pc = 0;  // set where an instruction steers, and between turns
   u32 mode = 0;  // the MODE register; mode.h
   u64 carry_out = 0;
   bool scc = false;
