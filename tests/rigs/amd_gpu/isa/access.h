@@ -3,7 +3,7 @@
 //   Path(wave, instruction, first)   `first` is the operand where its address begins
 //   read(lane, to, bytes), write(lane, from, bytes)
 //   word(lane, bytes)                where an atomic happens; null where it is dropped
-//   find_rows(write, rows)           the rows of one word for each lane, if all lanes are in such rows
+//   find_near(write, found)          where the words of all lanes are, if all are active and so close
 //   around(bytes, write, at)         the same of lanes anywhere
 //   load_address, store_address, store_data   operand numbers of loads and stores
 #ifndef KERNCAP_AMD_GPU_ISA_ACCESS_H
@@ -45,31 +45,41 @@ inline u8* around_addresses(const Reach& reach, Lanes<u64>& address, u64 active,
   return found;
 }
 
-// Where a word of each of sixteen lanes is: one behind the other, or one for all.
-struct Row {
-  u8* at;
-  bool same;
+// Lanes in rows of sixteen, the words of a row in a window of so many words that begins with its first
+// lane's.
+struct Near {
+  u8* at[rows];
+  Sixteen<u32> behind[rows];  // bytes from there to each lane's word
 };
-constexpr unsigned rows = lanes / sixteen;
+constexpr unsigned window_bytes = 4 * sixteen;
+constexpr Sixteen<u32> one_by_one = {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60};
 
-enum class Lie { apart, together, same };
-inline Lie lie_of(const u32* from, u32 first) {
-  constexpr Sixteen<u32> steps = {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60};
-  const Sixteen<u32> behind = sixteen_at(from) - first;
-  if (!differ(behind, steps)) return Lie::together;
-  return differ(behind, Sixteen<u32>{}) ? Lie::apart : Lie::same;
+// Whether lanes at these addresses are so; for writing each row has to fill its window, in order. Sets
+// `behind`.
+inline bool are_near(const u32* address, bool write, Near& found) {
+  Sixteen<u32> other = {};
+  for (unsigned r = 0; r < rows; r++) {
+    found.behind[r] = sixteen_at(address + r * sixteen) - address[r * sixteen];
+    other |= write ? found.behind[r] ^ one_by_one : found.behind[r] & ~60u;
+  }
+  return !differ(other, Sixteen<u32>{});
 }
 
-inline void load_row(const Row& row, u32* to) {
-  Sixteen<u32> words = {};
-  if (row.same) {
-    u32 word;
-    std::memcpy(&word, row.at, sizeof word);
-    words += word;
-  } else {
-    std::memcpy(&words, row.at, sizeof words);
+inline void load_near(const Near& from, u32* to) {
+  for (unsigned r = 0; r < rows; r++, to += sixteen) {
+    const Sixteen<u32> which = from.behind[r] >> 2;
+#if defined(__AVX512F__)
+    Sixteen<u32> words;
+    std::memcpy(&words, from.at[r], sizeof words);
+    *reinterpret_cast<Sixteen<u32>*>(to) = __builtin_shuffle(words, which);
+#else
+    Eight words[2], chosen[2];
+    std::memcpy(words, from.at[r], sizeof words);
+    std::memcpy(chosen, &which, sizeof chosen);
+    for (unsigned k = 0; k < 2; k++)
+      *reinterpret_cast<Eight*>(to + 8 * k) = __builtin_shuffle(words[0], words[1], chosen[k]);
+#endif
   }
-  *reinterpret_cast<Sixteen<u32>*>(to) = words;
 }
 
 // A 16-bit load may fill half of a register and keep the other one; a 16-bit store may take the upper half.
@@ -107,11 +117,9 @@ void load_words(Wave& wave, const Instruction& in) {
   Path path(wave, in, Path::load_address);
   const u16 to = in.operand(0).index;
   if (words == 1) {
-    Row found[rows];
-    if (path.find_rows(false, found)) {
-      for (unsigned r = 0; r < rows; r++) load_row(found[r], wave.vector[to] + r * sixteen);
-      return;
-    }
+    Near found;
+    if (path.find_near(false, found)) [[likely]]
+      return load_near(found, wave.vector[to]);
   }
   Around at;
   if (const u8* base = path.around(4 * words, false, at)) {
@@ -153,10 +161,10 @@ void store_words(Wave& wave, const Instruction& in) {
   Path path(wave, in, Path::store_address);
   const u16 from = in.operand(Path::store_data).index;
   if (words == 1) {
-    Row found[rows];
-    if (path.find_rows(true, found)) {
+    Near found;
+    if (path.find_near(true, found)) [[likely]] {
       for (unsigned r = 0; r < rows; r++)
-        std::memcpy(found[r].at, wave.vector[from] + r * sixteen, sizeof(Sixteen<u32>));
+        std::memcpy(found.at[r], wave.vector[from] + r * sixteen, window_bytes);
       return;
     }
   }

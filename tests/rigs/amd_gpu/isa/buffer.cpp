@@ -56,13 +56,14 @@ class BufferPath {
     if (!found) throw Stop{FaultKind::memory, "atomic across two mappings", address(lane), true};
     return found;
   }
-  [[gnu::noinline]] bool find_rows(bool write, Row* found) const {
+  [[gnu::noinline]] bool find_near(bool write, Near& found) const {
     if (is_scratch_ || structured_ || wave_.exec() != ~u64{0}) return false;
     u64 differs = 0;
     for (unsigned l = 0; l < lanes; l++) differs |= offset_[l] ^ (offset_[0] + u64{4} * l);
     if (differs || !in_range(0, 0, 4 * lanes)) return false;
     u8* all = wave_.reach.inside_one_if(address(0), 4 * lanes, write);
-    for (unsigned r = 0; all && r < rows; r++) found[r] = {all + 4 * sixteen * r, false};
+    for (unsigned r = 0; all && r < rows; r++)
+      found.at[r] = all + window_bytes * r, found.behind[r] = one_by_one;
     return all;
   }
   [[gnu::noinline]] u8* around(u32 bytes, bool write, Around& at) const {

@@ -39,18 +39,18 @@ struct SubtractReversed {
 };
 
 // Operands: result, carry out, two sources, and carry in where the instruction has one.
-template <class Operation>
+template <class Operation, bool takes_carry>
 void with_carry(Wave& wave, const Instruction& in) {
   Lanes<u32> room_a, room_b, results;
-  const u32* a = source<u32>(wave, in, 2, 0, room_a);
-  const u32* b = source<u32>(wave, in, 3, 1, room_b);
-  const u64 carry = in.operand_count > 4 ? wave.get64(in.operand(4)) : 0, exec = wave.exec();
+  const Rows<u32> a = rows_of(wave, in, 2, 0, room_a), b = rows_of(wave, in, 3, 1, room_b);
+  const u64 carry = takes_carry ? wave.get64(in.operand(4)) : 0, exec = wave.exec();
   const bool in_place = in.plain && exec == ~u64{0};
   u32* to = in_place ? wave.vector[in.operand(0).index] : results.lane;
   u64 out = 0;
-  for (unsigned l = 0; l < lanes; l += sixteen) {
-    const Sixteen<u32> ones = carry ? ones_of(carry, l) : Sixteen<u32>{};
-    const Sum sum = Operation::of(sixteen_at(a + l), sixteen_at(b + l), ones);
+  for (unsigned r = 0; r < rows; r++) {
+    const unsigned l = r * sixteen;
+    const Sixteen<u32> ones = takes_carry ? ones_of(carry, l) : Sixteen<u32>{};
+    const Sum sum = Operation::of(sixteen_at(a[r]), sixteen_at(b[r]), ones);
     *reinterpret_cast<Sixteen<u32>*>(to + l) = sum.value;
     out |= sum.carry << l;
   }
@@ -81,13 +81,14 @@ void wide_product(Wave& wave, const Instruction& in) {
 // Operands: result, sources for 0 and 1, mask (vcc where the text has none). Signs are of floats.
 void select(Wave& wave, const Instruction& in) {
   Lanes<f32> room_a, room_b, results;
-  const auto* a = reinterpret_cast<const u32*>(source<f32>(wave, in, 1, 0, room_a));
-  const auto* b = reinterpret_cast<const u32*>(source<f32>(wave, in, 2, 1, room_b));
+  const Rows<f32> a = rows_of(wave, in, 1, 0, room_a), b = rows_of(wave, in, 2, 1, room_b);
   const u64 mask = in.operand_count > 3 ? wave.get64(in.operand(3)) : wave.vcc(), exec = wave.exec();
   const bool direct = in.plain;
   u32* to = direct ? wave.vector[in.operand(0).index] : reinterpret_cast<u32*>(results.lane);
-  for (unsigned l = 0; l < lanes; l += sixteen) {
-    const Sixteen<u32> chosen = flags_of(mask, l) ? sixteen_at(b + l) : sixteen_at(a + l);
+  for (unsigned r = 0; r < rows; r++) {
+    const unsigned l = r * sixteen;
+    const auto chosen =
+        reinterpret_cast<Sixteen<u32>>(flags_of(mask, l) ? sixteen_at(b[r]) : sixteen_at(a[r]));
     store_sixteen(to + l, chosen, direct ? exec : ~u64{0}, l);
   }
   if (!direct) put(wave, in, 0, results);
@@ -96,12 +97,12 @@ void select(Wave& wave, const Instruction& in) {
 }  // namespace
 
 void add_carries(Table& t) {
-  t.add("v_add_co_u32", with_carry<Add>);
-  t.add("v_addc_co_u32", with_carry<Add>);
-  t.add("v_sub_co_u32", with_carry<Subtract>);
-  t.add("v_subb_co_u32", with_carry<Subtract>);
-  t.add("v_subrev_co_u32", with_carry<SubtractReversed>);
-  t.add("v_subbrev_co_u32", with_carry<SubtractReversed>);
+  t.add("v_add_co_u32", with_carry<Add, false>);
+  t.add("v_addc_co_u32", with_carry<Add, true>);
+  t.add("v_sub_co_u32", with_carry<Subtract, false>);
+  t.add("v_subb_co_u32", with_carry<Subtract, true>);
+  t.add("v_subrev_co_u32", with_carry<SubtractReversed, false>);
+  t.add("v_subbrev_co_u32", with_carry<SubtractReversed, true>);
   t.add("v_mad_u64_u32", wide_product<u32, u64>);
   t.add("v_mad_i64_i32", wide_product<i32, i64>);
   t.add("v_cndmask_b32", select);

@@ -33,14 +33,15 @@ void compare(Wave& wave, const Instruction& in) {
   constexpr bool opposite = orders & unordered;
   constexpr u32 relation = opposite ? ~orders & (less | equal | greater) : orders;
   Lanes<T> room_a, room_b;
-  const T* a = source<T>(wave, in, 1, 0, room_a);
-  const T* b = source<T>(wave, in, 2, 1, room_b);
   u64 mask = 0;
   if constexpr (relation == 0) {
   } else if constexpr (sizeof(T) == 4) {
-    for (unsigned l = 0; l < lanes; l += sixteen)
-      mask |= mask_of(holds<relation>(sixteen_at(a + l), sixteen_at(b + l))) << l;
+    const Rows<T> a = rows_of(wave, in, 1, 0, room_a), b = rows_of(wave, in, 2, 1, room_b);
+    for (unsigned r = 0; r < rows; r++)
+      mask |= mask_of(holds<relation>(sixteen_at(a[r]), sixteen_at(b[r]))) << r * sixteen;
   } else {
+    const T* a = source<T>(wave, in, 1, 0, room_a);
+    const T* b = source<T>(wave, in, 2, 1, room_b);
     Lanes<u8> flags;
     for (unsigned l = 0; l < lanes; l++) flags[l] = holds<relation>(a[l], b[l]);
     mask = mask_of(flags);

@@ -3,14 +3,6 @@
 namespace amd_gpu {
 namespace {
 
-// In stores and atomics the scalar base stands behind the data.
-const Operand& scalar_base(const Instruction& in, unsigned first, Space space) {
-  static const Operand none;
-  if (space == Space::flat || in.operand_count < first + 2) return none;
-  const Operand& last = in.operand(in.operand_count - 1u);
-  return last.is_scalar() ? last : none;
-}
-
 template <Space space>
 bool in_aperture(u64 va) {
   const u32 upper = high32(va);
@@ -18,21 +10,6 @@ bool in_aperture(u64 va) {
 }
 
 }  // namespace
-
-template <Space space>
-FlatPath<space>::FlatPath(Wave& wave, const Instruction& in, unsigned first) : wave_(wave) {
-  const Operand& varying = in.operand(first);
-  const Operand& base = scalar_base(in, first, space);
-  same_ = static_cast<u64>(i64{in.offset});
-  wave.reach.refresh();
-  if (varying.is_vector()) low_ = wave.vector[varying.index];
-  if (space == Space::scratch)
-    same_ += base.is_scalar() ? wave.get32(base) : 0;
-  else if (base.is_scalar())
-    same_ += wave.get64(base);
-  else
-    high_ = wave.vector[varying.index + 1];
-}
 
 template <Space space>
 void FlatPath<space>::read(unsigned lane, void* to, u32 bytes) {
@@ -56,22 +33,6 @@ u8* FlatPath<space>::word(unsigned lane, u32 bytes) {
   u8* found = wave_.reach.inside_one(address(lane), bytes, true);
   if (!found) throw Stop{FaultKind::memory, "atomic across two mappings", address(lane), true};
   return found;
-}
-
-template <Space space>
-bool FlatPath<space>::find_rows(bool write, Row* found) const {
-  if (space == Space::scratch || wave_.exec() != ~u64{0}) return false;
-  for (unsigned l = 0; l < lanes; l += sixteen) {
-    const Lie lie = lie_of(low_ + l, low_[l]);
-    if (lie == Lie::apart || (lie == Lie::same && write)) return false;
-    if (high_ && differ(sixteen_at(high_ + l), Sixteen<u32>{} + high_[l])) return false;
-    const u32 bytes = lie == Lie::same ? 4 : 4 * sixteen;
-    if (low_[l] > ~u32{0} - bytes) return false;
-    u8* at = wave_.reach.inside_one_if(address(l), bytes, write);
-    if (!at) return false;
-    *found++ = {at, lie == Lie::same};
-  }
-  return true;
 }
 
 template <Space space>

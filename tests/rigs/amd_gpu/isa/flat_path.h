@@ -15,16 +15,50 @@ class FlatPath {
  public:
   static constexpr unsigned load_address = 1, store_address = 0, store_data = 1;
 
-  FlatPath(Wave& wave, const Instruction& in, unsigned first);
+  FlatPath(Wave& wave, const Instruction& in, unsigned first) : wave_(wave) {
+    const Operand& varying = in.operand(first);
+    const Operand* base = scalar_base(in, first);
+    same_ = static_cast<u64>(i64{in.offset});
+    wave.reach.refresh();
+    if (varying.is_vector()) low_ = wave.vector[varying.index];
+    if (space == Space::scratch)
+      same_ += base ? wave.get32(*base) : 0;
+    else if (base)
+      same_ += wave.get64(*base);
+    else
+      high_ = wave.vector[varying.index + 1];
+  }
 
   void read(unsigned lane, void* to, u32 bytes);
   void write(unsigned lane, const void* from, u32 bytes);
   u8* word(unsigned lane, u32 bytes);
-  // Only in mappings that were used before.
-  bool find_rows(bool write, Row* found) const;
+  // Only in a mapping that was used before.
+  bool find_near(bool write, Near& found) const {
+    if (space == Space::scratch || wave_.exec() != ~u64{0} || !are_near(low_, write, found)) return false;
+    Sixteen<u32> other = {};
+    u64 first[rows], lowest = ~u64{0}, highest = 0;
+    bool wraps = false;
+    for (unsigned r = 0; r < rows; r++) {
+      const unsigned l = r * sixteen;
+      if (high_) other |= sixteen_at(high_ + l) ^ high_[l];
+      wraps |= low_[l] > ~u32{0} - window_bytes;
+      first[r] = address(l);
+      lowest = min_of(lowest, first[r]), highest = max_of(highest, first[r]);
+    }
+    if (wraps || differ(other, Sixteen<u32>{})) return false;
+    u8* base = wave_.reach.inside_one_if(lowest, highest - lowest + window_bytes, write);
+    for (unsigned r = 0; r < rows; r++) found.at[r] = base + (first[r] - lowest);
+    return base;
+  }
   u8* around(u32 bytes, bool write, Around& at) const;
 
  private:
+  // In stores and atomics the scalar base stands behind the data.
+  static const Operand* scalar_base(const Instruction& in, unsigned first) {
+    if (space == Space::flat || in.operand_count < first + 2) return nullptr;
+    const Operand& last = in.operand(in.operand_count - 1u);
+    return last.is_scalar() ? &last : nullptr;
+  }
   u64 address(unsigned lane) const {
     if (space == Space::scratch) return low32(same_ + (low_ ? low_[lane] : 0));
     return same_ + (high_ ? join(low_[lane], high_[lane]) : low_[lane]);

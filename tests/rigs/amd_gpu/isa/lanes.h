@@ -27,7 +27,7 @@ struct SixteenOf {
 };
 template <class T>
 using Sixteen = typename SixteenOf<T>::type;
-constexpr unsigned sixteen = 16;
+constexpr unsigned sixteen = 16, rows = lanes / sixteen;
 
 template <class T>
 const Sixteen<T>& sixteen_at(const T* from) {
@@ -125,14 +125,14 @@ inline const u32* words_of(const Wave& wave, const Instruction& instruction, con
 }
 
 // Absolute value and negation, which are bits of real numbers.
-template <class T>
+template <class T, unsigned count = lanes>
 [[gnu::noinline]] void copy_with_signs(const Operand& operand, const T* from, T* to) {
   using Bits = std::conditional_t<sizeof(T) == 8, u64, std::conditional_t<sizeof(T) == 4, u32, u16>>;
   constexpr Bits sign = static_cast<Bits>(Bits{1} << (8 * sizeof(T) - 1));
   const Bits kept = operand.absolute ? static_cast<Bits>(~sign) : static_cast<Bits>(~Bits{0});
   const Bits flipped = operand.negate ? sign : Bits{0};
 #pragma GCC ivdep
-  for (unsigned l = 0; l < lanes; l++) to[l] = as<T>(static_cast<Bits>((as<Bits>(from[l]) & kept) ^ flipped));
+  for (unsigned l = 0; l < count; l++) to[l] = as<T>(static_cast<Bits>((as<Bits>(from[l]) & kept) ^ flipped));
 }
 
 // Source `slot` (operand `which`) for all lanes; `room` is used where it is not a plain register.
@@ -174,6 +174,50 @@ template <class T>
     if (!instruction.dpp && !instruction.sdwa) return plain_source(wave, instruction.operand(which), room);
   }
   return any_source(wave, instruction, which, slot, room);
+}
+
+// A source of words in rows of sixteen lanes: of a number or a scalar, one row that counts for all.
+template <class T>
+struct Rows {
+  const T* at;
+  unsigned step;
+  const T* operator[](unsigned row) const { return at + row * step; }
+};
+
+template <class T>
+[[gnu::noinline]] Rows<T> with_signs(const Operand& operand, Rows<T> from, Lanes<T>& room) {
+  for (unsigned r = 0; r < (from.step ? rows : 1); r++)
+    copy_with_signs<T, sixteen>(operand, from[r], &room[r * sixteen]);
+  return {room.lane, from.step};
+}
+
+// Where the instruction is plain; of a register, the one that lies so many behind.
+template <class T>
+[[gnu::always_inline]] inline Rows<T> plain_rows(const Wave& wave, const Operand& operand, Lanes<T>& room,
+                                                 unsigned behind = 0) {
+  Rows<T> found{room.lane, 0};
+  if (operand.is_vector()) [[likely]] {
+    found = {reinterpret_cast<const T*>(wave.vector[operand.index + behind]), sixteen};
+  } else if (operand.is_constant()) {
+    found.at = reinterpret_cast<const T*>(operand.constant->row);
+  } else {
+    const u32 same = operand.is_scalar() ? wave.read_scalar(static_cast<u16>(operand.index + behind)) : 0;
+    *reinterpret_cast<Sixteen<u32>*>(room.lane) = Sixteen<u32>{} + same;
+  }
+  if constexpr (is_real<T>) {
+    if (operand.negate || operand.absolute) [[unlikely]]
+      return with_signs(operand, found, room);
+  }
+  return found;
+}
+
+// As source() does.
+template <class T>
+[[gnu::always_inline]] inline Rows<T> rows_of(const Wave& wave, const Instruction& instruction,
+                                              unsigned which, unsigned slot, Lanes<T>& room) {
+  if (instruction.plain) [[likely]]
+    return plain_rows(wave, instruction.operand(which), room);
+  return {source<T>(wave, instruction, which, slot, room), sixteen};
 }
 
 // --- results ---------------------------------------------------------------------------------------------
@@ -333,18 +377,27 @@ struct Signature<R (C::*)(A...) const> {
 template <class F>
 using SignatureOf = Signature<decltype(&F::operator())>;
 
-// Nothing but words, and all lanes are written: in place.
+// Nothing but words, and all lanes are written: in place. Where F takes one more, that is what was there.
 template <class F, size_t... slot>
-void run_in_place(Wave& wave, const Instruction& instruction, std::index_sequence<slot...>) {
-  using Arguments = typename SignatureOf<F>::Arguments;
-  std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
-  const std::tuple from{plain_source<std::tuple_element_t<slot, Arguments>>(
-      wave, instruction.operand(1 + slot), std::get<slot>(rooms).values)...};
-  auto* results =
-      reinterpret_cast<typename SignatureOf<F>::Result*>(wave.vector[instruction.operand(0).index]);
-  // A source may be the destination, and then a lane is read before it is written.
+[[gnu::always_inline]] inline void run_in_place(Wave& wave, const Instruction& instruction,
+                                                std::index_sequence<slot...>) {
+  using Signature = SignatureOf<F>;
+  std::tuple<Room<std::tuple_element_t<slot, typename Signature::Arguments>>...> rooms;
+  const std::tuple from{plain_rows(wave, instruction.operand(1 + slot), std::get<slot>(rooms).values)...};
+  auto* results = reinterpret_cast<typename Signature::Result*>(wave.vector[instruction.operand(0).index]);
+  for (unsigned r = 0; r < rows; r++, results += sixteen) {
+    const std::tuple row{std::get<slot>(from)[r]...};
+    // A source may be the destination, and then a lane is read before it is written. Unrolled, it would not
+    // be seen that this is one row.
 #pragma GCC ivdep
-  for (unsigned l = 0; l < lanes; l++) results[l] = F{}(std::get<slot>(from)[l]...);
+#pragma GCC unroll 1
+    for (unsigned l = 0; l < sixteen; l++) {
+      if constexpr (sizeof...(slot) < Signature::count)
+        results[l] = F{}(std::get<slot>(row)[l]..., results[l]);
+      else
+        results[l] = F{}(std::get<slot>(row)[l]...);
+    }
+  }
 }
 
 template <class F, size_t... slot>
@@ -355,11 +408,8 @@ constexpr bool has_words_only(std::index_sequence<slot...>) {
 }
 
 template <class F, OtherHalf other, size_t... slot>
-void run_vector(Wave& wave, const Instruction& instruction, std::index_sequence<slot...> slots) {
+[[gnu::noinline]] void run_vector(Wave& wave, const Instruction& instruction, std::index_sequence<slot...>) {
   using Arguments = typename SignatureOf<F>::Arguments;
-  if constexpr (has_words_only<F>(std::index_sequence<slot...>{})) {
-    if (instruction.plain && wave.exec() == ~u64{0}) return run_in_place<F>(wave, instruction, slots);
-  }
   std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
   const std::tuple from{source<std::tuple_element_t<slot, Arguments>>(wave, instruction, 1 + slot, slot,
                                                                       std::get<slot>(rooms).values)...};
@@ -370,7 +420,12 @@ void run_vector(Wave& wave, const Instruction& instruction, std::index_sequence<
 
 template <class F, OtherHalf other>
 void execute_vector(Wave& wave, const Instruction& instruction) {
-  run_vector<F, other>(wave, instruction, std::make_index_sequence<SignatureOf<F>::count>{});
+  constexpr auto slots = std::make_index_sequence<SignatureOf<F>::count>{};
+  if constexpr (has_words_only<F>(slots)) {
+    if (instruction.plain && wave.exec() == ~u64{0}) [[likely]]
+      return run_in_place<F>(wave, instruction, slots);
+  }
+  run_vector<F, other>(wave, instruction, slots);
 }
 
 template <class F>
@@ -416,7 +471,7 @@ class WordSource {
   WordSource() {}
   WordSource(const WordSource&) = delete;
   void read(const Wave& wave, const Operand& operand) {
-    if (operand.is_vector()) {
+    if (operand.is_vector()) [[likely]] {
       low_ = wave.vector[operand.index];
       high_ = low_ + lanes;
       return;
@@ -510,20 +565,10 @@ void vector_clearing_half(Table& table, std::string_view mnemonic, F) {
 
 // Accumulating forms (v_fmac): the destination is the last source.
 template <class F, size_t... slot>
-void run_accumulate(Wave& wave, const Instruction& instruction, std::index_sequence<slot...>) {
+[[gnu::noinline]] void run_accumulate(Wave& wave, const Instruction& instruction,
+                                      std::index_sequence<slot...>) {
   using Arguments = typename SignatureOf<F>::Arguments;
   using Result = typename SignatureOf<F>::Result;
-  if constexpr (has_words_only<F>(std::index_sequence<slot...>{})) {
-    if (instruction.plain && wave.exec() == ~u64{0}) {
-      std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
-      const std::tuple from{plain_source<std::tuple_element_t<slot, Arguments>>(
-          wave, instruction.operand(1 + slot), std::get<slot>(rooms).values)...};
-      auto* sums = reinterpret_cast<Result*>(wave.vector[instruction.operand(0).index]);
-#pragma GCC ivdep
-      for (unsigned l = 0; l < lanes; l++) sums[l] = F{}(std::get<slot>(from)[l]..., sums[l]);
-      return;
-    }
-  }
   std::tuple<Room<std::tuple_element_t<slot, Arguments>>...> rooms;
   const std::tuple from{source<std::tuple_element_t<slot, Arguments>>(wave, instruction, 1 + slot, slot,
                                                                       std::get<slot>(rooms).values)...};
@@ -535,7 +580,12 @@ void run_accumulate(Wave& wave, const Instruction& instruction, std::index_seque
 
 template <class F>
 void execute_accumulate(Wave& wave, const Instruction& instruction) {
-  run_accumulate<F>(wave, instruction, std::make_index_sequence<SignatureOf<F>::count - 1>{});
+  constexpr auto slots = std::make_index_sequence<SignatureOf<F>::count - 1>{};
+  if constexpr (has_words_only<F>(slots)) {
+    if (instruction.plain && wave.exec() == ~u64{0}) [[likely]]
+      return run_in_place<F>(wave, instruction, slots);
+  }
+  run_accumulate<F>(wave, instruction, slots);
 }
 
 template <class F>

@@ -17,16 +17,15 @@ bool around_elements(const Wave& wave, const u32* address, u32 offset, u32 bytes
   return u64{highest_of(at.from.lane)} + bytes <= wave.lds_bytes;
 }
 
-bool find_rows(const Wave& wave, const u32* address, u32 offset, bool write, Row* found) {
-  if (wave.exec() != ~u64{0}) return false;
-  for (unsigned l = 0; l < lanes; l += sixteen) {
-    const Lie lie = lie_of(address + l, address[l]);
-    if (lie == Lie::apart || (lie == Lie::same && write)) return false;
-    const u32 first = address[l] + offset, bytes = lie == Lie::same ? 4 : 4 * sixteen;
-    if (u64{first} + bytes > wave.lds_bytes) return false;
-    *found++ = {wave.lds + first, lie == Lie::same};
+// Where the windows of lanes that are near begin; false where one of them is not all inside.
+bool find_windows(const Wave& wave, const u32* address, u32 offset, Near& found) {
+  bool inside = true;
+  for (unsigned r = 0; r < rows; r++) {
+    const u32 first = address[r * sixteen] + offset;
+    inside &= u64{first} + window_bytes <= wave.lds_bytes;
+    found.at[r] = wave.lds + first;
   }
-  return true;
+  return inside;
 }
 
 class LdsPath {
@@ -38,8 +37,9 @@ class LdsPath {
 
   void read(unsigned lane, void* to, u32 bytes) { std::memcpy(to, at(lane, bytes, false), bytes); }
   void write(unsigned lane, const void* from, u32 bytes) { std::memcpy(at(lane, bytes, true), from, bytes); }
-  bool find_rows(bool write, Row* found) const {
-    return amd_gpu::find_rows(wave_, address_, offset_, write, found);
+  bool find_near(bool write, Near& found) const {
+    return wave_.exec() == ~u64{0} && are_near(address_, write, found) &&
+           find_windows(wave_, address_, offset_, found);
   }
   u8* around(u32 bytes, bool, Around& at) const {
     return around_elements(wave_, address_, offset_, bytes, at) ? wave_.lds : nullptr;
@@ -69,12 +69,14 @@ void read_two(Wave& wave, const Instruction& in) {
   const u32* address = wave.vector[in.operand(1).index];
   const u32 offsets[2] = {in.offset0 * step, in.offset1 * step};
   if constexpr (words == 1) {
-    Row found[2][rows];
-    if (find_rows(wave, address, offsets[0] * 4, false, found[0]) &&
-        find_rows(wave, address, offsets[1] * 4, false, found[1])) {
-      for (unsigned k = 0; k < 2; k++)
-        for (unsigned r = 0; r < rows; r++) load_row(found[k][r], wave.vector[to + k] + r * sixteen);
-      return;
+    Near first;
+    if (wave.exec() == ~u64{0} && are_near(address, false, first) &&
+        find_windows(wave, address, offsets[0] * 4, first)) [[likely]] {
+      Near second = first;
+      if (find_windows(wave, address, offsets[1] * 4, second)) [[likely]] {
+        load_near(first, wave.vector[to]);
+        return load_near(second, wave.vector[to + 1]);
+      }
     }
   }
   Around at[2];

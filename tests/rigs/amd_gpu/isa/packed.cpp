@@ -57,15 +57,22 @@ template <class F, size_t... slot>
 void run_packed_in_place(Wave& wave, const Instruction& in, std::index_sequence<slot...>) {
   using T = typename SignatureOf<F>::Result;
   Lanes<T> rooms[2][sizeof...(slot)];
-  const T* const lower[] = {packed_source<T>(wave, in, slot, false, rooms[0][slot])...};
-  const T* const upper[] = {packed_source<T>(wave, in, slot, true, rooms[1][slot])...};
+  const auto rows_for = [&](unsigned which, bool upper) {
+    return plain_rows(wave, in.operand(1 + which), rooms[upper][which], picks_upper(in, which, upper));
+  };
+  const Rows<T> lower[] = {rows_for(slot, false)...}, upper[] = {rows_for(slot, true)...};
   T* results = reinterpret_cast<T*>(wave.vector[in.operand(0).index]);
-  // Each of both may be a source of the other, and then a lane is read before it is written.
+  for (unsigned r = 0; r < rows; r++, results += sixteen) {
+    const T* const low_row[] = {lower[slot][r]...};
+    const T* const high_row[] = {upper[slot][r]...};
+    // Each of both may be a source of the other, and then a lane is read before it is written.
 #pragma GCC ivdep
-  for (unsigned l = 0; l < lanes; l++) {
-    const T low = F{}(lower[slot][l]...), high = F{}(upper[slot][l]...);
-    results[l] = low;
-    results[lanes + l] = high;
+#pragma GCC unroll 1
+    for (unsigned l = 0; l < sixteen; l++) {
+      const T low = F{}(low_row[slot][l]...), high = F{}(high_row[slot][l]...);
+      results[l] = low;
+      results[lanes + l] = high;
+    }
   }
 }
 
@@ -74,7 +81,8 @@ void run_packed(Wave& wave, const Instruction& in, std::index_sequence<slot...> 
   using Arguments = typename SignatureOf<F>::Arguments;
   using T = typename SignatureOf<F>::Result;
   if constexpr (sizeof(T) == 4) {
-    if (wave.exec() == ~u64{0} && !in.clamp) return run_packed_in_place<F>(wave, in, slots);
+    if (wave.exec() == ~u64{0} && !in.clamp && !in.negate_lo && !in.negate_hi) [[likely]]
+      return run_packed_in_place<F>(wave, in, slots);
   }
   Lanes<T> results[2];
   for (unsigned half = 0; half < 2; half++) {

@@ -17,8 +17,13 @@ u64 address(const Wave& wave, const Instruction& in) {
 
 template <unsigned words>
 void load(Wave& wave, const Instruction& in) {
+  const u64 va = address(wave, in);
+  u32* to = &wave.scalar[in.operand(0).index];
   wave.reach.refresh();
-  wave.reach.read(address(wave, in), &wave.scalar[in.operand(0).index], words * 4);
+  if (const u8* from = wave.reach.inside_one_if(va, words * 4, false))
+    std::memcpy(to, from, words * 4);
+  else
+    wave.reach.read(va, to, words * 4);
 }
 
 template <unsigned words>

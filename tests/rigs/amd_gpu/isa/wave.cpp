@@ -94,7 +94,7 @@ u64 Wave::read_scalar_pair(u16 index) const {
   }
 }
 
-u64 Wave::get64(const Operand& operand) const {
+u64 Wave::get_other64(const Operand& operand) const {
   switch (operand.kind) {
     case Operand::Kind::scalar:
       return operand.words == 1 && operand.index < scalar_registers ? scalar[operand.index]

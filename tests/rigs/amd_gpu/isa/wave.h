@@ -57,7 +57,7 @@ class Reach {
   // The same without a fault, of what was used before: null also where nothing is mapped, or read-only.
   u8* inside_one_if(u64 va, u64 bytes, bool write = true) const {
     for (const Mapping& mapping : recent_) {
-      if (mapping.holds(va, bytes) && (mapping.writable || !write))
+      if (mapping.holds(va, bytes) && (mapping.writable || !write)) [[likely]]
         return mapping.host + (va - mapping.device_va);
     }
     return nullptr;
@@ -84,7 +84,7 @@ struct Wave {
   Reach reach;
   u8* lds = nullptr;
   u32 lds_bytes = 0;
-  u64 pc = 0;  // set where an instruction steers, and between turns
+  u64 pc = 0;    // set where an instruction steers, and between turns
   u32 mode = 0;  // the MODE register; mode.h
   u64 carry_out = 0;
   bool scc = false;
@@ -108,10 +108,15 @@ struct Wave {
   u64 read_scalar_pair(u16 index) const;
   // Operands of scalar instructions.
   u32 get32(const Operand& operand) const {
-    if (operand.is_scalar() && operand.index < scalar_registers) return scalar[operand.index];
+    if (operand.is_scalar() && operand.index < scalar_registers) [[likely]]
+      return scalar[operand.index];
     return operand.is_constant() ? operand.constant->row[0] : get_other32(operand);
   }
-  u64 get64(const Operand& operand) const;
+  u64 get64(const Operand& operand) const {
+    if (operand.is_scalar() && operand.words == 2 && operand.index < scalar_registers) [[likely]]
+      return pair(operand.index);
+    return get_other64(operand);
+  }
   void put32(const Operand& operand, u32 value) { scalar[operand.index] = value; }
   void put64(const Operand& operand, u64 value) { set_pair(operand.index, value); }
 
@@ -125,6 +130,7 @@ struct Wave {
 
  private:
   u32 read_special(u16 index) const;
+  u64 get_other64(const Operand& operand) const;
   u32 get_other32(const Operand& operand) const {
     return operand.is_scalar() ? read_special(operand.index) : 0;
   }
