@@ -50,7 +50,7 @@ def differs_from_capture(engine: Engine) -> list[str]:
 
 
 class Comparison:
-    """Of memory as it is after a poisoned run. ``original_passes``: whether the captured kernel does."""
+    """Of memory as it is after a poisoned run. ``original``: the verdict on the captured kernel."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class Comparison:
         which: str,
         tolerance: Tolerance,
         seed: int,
-        original_passes: Callable[[], bool],
+        original: Callable[[], Verdict],
     ) -> None:
         self.seed = seed
-        self.original_passes = original_passes
+        self.original = original
         self.engine = engine
         self.measured = measured
         self.which = which
@@ -124,8 +124,11 @@ class Comparison:
         kernel's result is not the application's either, whose memory is not only its own, or not all here."""
         doubt = self.engine.doubt_of_functions(self.which)
         if not doubt:
-            doubt = doubts.of_shared(self.manifest) or doubts.of_missing(self.manifest)
-            if not doubt or self.original_passes():
+            shared, missing = doubts.of_shared(self.manifest), doubts.of_missing(self.manifest)
+            if not shared and not missing:
+                return
+            original, doubt = self.original(), shared or missing
+            if original.passed or (not shared and not any(missing in each for each in original.reasons)):
                 return
         self.open += [f"{each}: {doubt}, not judged" for each in self.reasons]
         self.reasons = []

@@ -122,7 +122,7 @@ def judge_memory(
 def _compared(
     engine: Engine, measured: Measured, which: str, tolerance: Tolerance, seed: int = SEED_A
 ) -> Verdict:
-    def original_passes() -> bool:
-        return judge(engine, measured, ORIGINAL, tolerance).passed
+    def original() -> Verdict:
+        return judge(engine, measured, ORIGINAL, tolerance)
 
-    return Comparison(engine, measured, which, tolerance, seed, original_passes).judge()
+    return Comparison(engine, measured, which, tolerance, seed, original).judge()

@@ -24,6 +24,7 @@ from kerncap.format.kernel_names import KernelName
 from kerncap.format.schema import Manifest
 from kerncap.log import one_line
 from kerncap.replay.byte_effects import Measured
+from kerncap.replay.candidates.build import MODULES
 from kerncap.replay.choose_engine import Choice
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.pool import Pool
@@ -41,7 +42,8 @@ _OF_SOURCES = (("native", "cuda"), ("native", "hip"))  # launchers, and the memo
 _OF_MODULES = (("native", "cuda"), ("interpreter", "host"))
 _SOURCES_NEED = "on a GPU"
 _MODULES_NEED = "on an NVIDIA GPU, or in Triton's interpreter"
-_STAGES = ("smoke", "oracle", "determinism", "sanitizer")  # the others take one kernel's launch
+_OF_SOURCE = ("smoke", "oracle", "determinism")  # the others take one kernel's launch
+_OF_MODULE = (*_OF_SOURCE, "sanitizer")
 
 
 def verify_candidate(
@@ -130,11 +132,14 @@ def kept_candidate(options: VerifyOptions) -> contextlib.AbstractContextManager[
 def _stages(options: VerifyOptions) -> tuple[str, ...]:
     if options.stages == DEFAULT_STAGES:
         return DEFAULT_STAGES
+    assert options.candidate is not None
+    stages = _OF_MODULE if options.candidate.suffix in MODULES else _OF_SOURCE
     if options.hostile and options.stages == STAGES:
-        return _STAGES
-    if other := [name for name in options.stages if name not in _STAGES]:
+        return stages
+    if other := [name for name in options.stages if name not in stages]:
         raise UsageError(
-            f"--stages {','.join(other)}: for one launch; a candidate for several has {', '.join(_STAGES)}"
+            f"--stages {','.join(other)}: for one launch; {options.candidate.name} for several has "
+            f"{', '.join(stages)}"
         )
     return options.stages
 

@@ -53,6 +53,7 @@ class Native:
     device_name: str | None = None
     qualified_name: str = ""
     shared_bytes: int = 0
+    unreached_bytes: int = 0  # memory of the application's that is left out
     launch: dict[str, Any] = field(default_factory=dict)
     regions: list[tuple[schema.Region, bytes, bytes]] = field(default_factory=list)
     views: list[schema.View] = field(default_factory=list)
@@ -179,6 +180,7 @@ class Native:
                 mode="reachable",
                 consistency="gated",
                 included_bytes=sum(len(before) for _, before, _ in self.regions),
+                left_out_bytes=self.unreached_bytes,
             ),  # fmt: skip
             memory=writer.finish_memory(),
             oracle=self.oracle,

@@ -56,8 +56,10 @@ def test_a_clock_is_not_judged_and_nothing_else_is_left_out(tmp_path: Path) -> N
     assert "of region 2 are in an output that differs from run to run" in reason and "not judged" in reason
 
 
-def test_a_candidate_is_judged_beside_a_clock(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unreached_bytes", [0, 64])
+def test_a_candidate_is_judged_beside_a_clock(tmp_path: Path, unreached_bytes: int) -> None:
     launch = clocked()
+    launch.unreached_bytes = unreached_bytes
     path = launch.seal(tmp_path)
     right, wrong = tmp_path / "right.ptx", tmp_path / "wrong.ptx"
     right.write_bytes(launch.image(edition=0))
