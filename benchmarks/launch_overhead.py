@@ -4,9 +4,10 @@ Three processes make the same small launches: plain (the baseline), armed with a
 and armed with the kernel's name but an ordinal that never comes. They run side by side on one core and
 take turns, a batch each, so that whatever else the machine does hits all three. Prints the median of the
 batches and its ratio to plain; several sets of processes, since each process has a memory layout of its
-own. On a GPU launches are asynchronous: this is the cost on the CPU's side, where it is paid. There
-torch.add is measured too, 20,000 calls a process: it launches below Python, where only the shim is; and the
-launch of a CUDA graph with eight kernels, and a training step of JAX, if that is installed.
+own. They start at once, since that takes the most time. ``--and`` takes another installation's command
+``kerncap``, which is measured in the same turns. On a GPU launches are asynchronous: this is the cost on the
+CPU's side, where it is paid. There torch.add is measured too: it launches below Python, where only the shim
+is; and the launch of a CUDA graph with eight kernels, and a training step of JAX, if that is installed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from _harness import KERNCAP, Row, arguments, finish, has_gpu, launches_seen
 SETUP = """
 import os, sys, time
 launches = int(sys.argv[1])
-os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 """
 TORCH = """
 import torch
@@ -37,6 +37,9 @@ wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
 LOOP = """
 for _ in range(launches):
     call()
+wait()
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+print("ready", flush=True)
 for _ in sys.stdin:
     wait()
     start = time.perf_counter()
@@ -109,45 +112,73 @@ PROGRAMS = (
 )
 
 
-def one_set(ways: dict[str, list[str]], batches: int, env: dict[str, str]) -> dict[str, list[float]]:
-    """Seconds a launch of every batch, by way."""
-    pipe = subprocess.PIPE
-    running = {
-        name: subprocess.Popen(
-            command, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
-        )
-        for name, command in ways.items()
-    }
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    names = list(ways)
-    try:
+class Set:
+    """One process for each way."""
+
+    def __init__(self, ways: dict[str, list[str]], env: dict[str, str]) -> None:
+        self._ways = ways
+        pipe = subprocess.PIPE
+        self._running = {
+            name: subprocess.Popen(
+                command, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+            )
+            for name, command in ways.items()
+        }
+
+    def measure(self, batches: int) -> dict[str, list[float]]:
+        """Seconds a launch of every batch, by way."""
+        times: dict[str, list[float]] = {name: [] for name in self._ways}
+        names = list(self._ways)
         for turn in range(batches):
             first = turn % len(names)
             for name in names[first:] + names[:first]:
-                process = running[name]
-                assert process.stdin is not None and process.stdout is not None
-                print("go", file=process.stdin, flush=True)
-                answer = process.stdout.readline()
-                if not answer:
-                    raise SystemExit(f"{name}: the program ended; run it alone: {' '.join(ways[name])}")
-                times[name].append(float(answer))
-    finally:
-        for process in running.values():
+                stdin = self._running[name].stdin
+                assert stdin is not None
+                print("go", file=stdin, flush=True)
+                times[name].append(float(self._answer(name)))
+        return times
+
+    def start(self) -> None:
+        """Wait until all have begun."""
+        for name in self._ways:
+            self._answer(name)
+
+    def end(self) -> None:
+        for process in self._running.values():
             process.communicate()  # end of input ends the target
-    return times
+
+    def _answer(self, name: str) -> str:
+        stdout = self._running[name].stdout
+        assert stdout is not None
+        answer = stdout.readline()
+        if not answer:
+            raise SystemExit(f"{name}: the program ended; run it alone: {' '.join(self._ways[name])}")
+        return answer
 
 
-def measure(program: Program, sets: int, launches: int, batches: int, env: dict[str, str]) -> list[Row]:
+def measure(
+    program: Program, sets: int, launches: int, batches: int, env: dict[str, str], other: str | None
+) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "target.py"
         target.write_text("\n".join(textwrap.dedent(part) for part in (SETUP, program.text, LOOP)))
         plain = [sys.executable, str(target), str(launches)]
-        capture = [*KERNCAP, "capture", "--keep-session", "-o", folder]
-        ways = {"plain": plain, "armed, unmatched": [*capture, "-k", "no_such_kernel", "--", *plain]}
+        capture = ["capture", "--keep-session", "-o", folder]
+        unmatched = [*capture, "-k", "no_such_kernel", "--", *plain]
+        ways = {"plain": plain, "armed, unmatched": [*KERNCAP, *unmatched]}
+        if other is not None:
+            ways["the other kerncap"] = [other, *unmatched]
         if program.kernel:
-            other = ["-k", program.kernel, "--launch", "1000000000"]
-            ways["matched, other ordinal"] = [*capture, *other, "--", *plain]
-        measured = [one_set(ways, batches, env) for _ in range(sets)]
+            never = ["-k", program.kernel, "--launch", "1000000000"]
+            ways["matched, other ordinal"] = [*KERNCAP, *capture, *never, "--", *plain]
+        running = [Set(ways, env) for _ in range(sets)]
+        try:
+            for one in running:
+                one.start()
+            measured = [one.measure(batches) for one in running]
+        finally:
+            for one in running:
+                one.end()
         seen, made = launches_seen(Path(folder)), (2 * sets * batches * launches if program.kernel else 1)
     if seen < made:
         raise SystemExit(f"{program.name}: {seen:,} of {made:,} launches were seen: nothing is measured")
@@ -167,10 +198,12 @@ def main() -> int:
     """One line a program and way, with its ratio to plain."""
     parser = arguments(__doc__)
     parser.add_argument("--sets", type=int, default=5)
+    parser.add_argument("--batches", type=int, help="turns of each process (on a GPU 20, of 1,000 launches)")
+    parser.add_argument("--and", dest="other", metavar="KERNCAP", help="measure another installation, too")
     parser.add_argument("--only", choices=[program.name for program in PROGRAMS])
     options = parser.parse_args()
     env = dict(os.environ) if has_gpu() else {**os.environ, "TRITON_INTERPRET": "1"}
-    launches, batches = (1_000, 20) if has_gpu() else (100, 6)
+    launches, batches = (1_000, options.batches or 20) if has_gpu() else (100, options.batches or 6)
     # Without a GPU only Triton's interpreter launches.
     programs = PROGRAMS if has_gpu() else PROGRAMS[:1]
     if find_spec("jax") is None:
@@ -180,7 +213,7 @@ def main() -> int:
         row
         for program in programs
         if options.only in (None, program.name)
-        for row in measure(program, options.sets, launches, batches, env)
+        for row in measure(program, options.sets, launches, batches, env, options.other)
     ]
     return finish("launch_overhead", rows, options.json)
 
