@@ -284,6 +284,25 @@ void refuse_all(const std::string& reason) noexcept {
   }
 }
 
+bool read_due_clock() noexcept {
+  constexpr uint64_t often_ns = second_ns / 10;
+  constexpr uint32_t skipped = 15;
+  const uint64_t now = coarse_ns();
+  this_thread.until_clock = now - this_thread.clock_ns < often_ns ? skipped : 0;
+  this_thread.clock_ns = now;
+  return now >= counts_due_ns.load(std::memory_order_relaxed);
+}
+
+bool passes_over(Kernel& kernel) noexcept {
+  const uint64_t below = pass_below.load(std::memory_order_relaxed);
+  Kernel* same = kernel.same.load(std::memory_order_relaxed);
+  std::atomic<uint64_t>& counter = same != nullptr ? same->ordinal : kernel.ordinal;
+  uint64_t ordinal = counter.load(std::memory_order_relaxed);
+  while (ordinal < below)
+    if (counter.compare_exchange_weak(ordinal, ordinal + 1, std::memory_order_relaxed)) return true;
+  return false;
+}
+
 void saw_error(int status) noexcept {
   ProcessCapture* process = kerncap::process_capture();
   if (process == nullptr || !is_fault(status) || process->fault_seen.load()) return;

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/last_launches.h"
 #include "common/launch.h"
+#include "common/this_thread.h"
 
 namespace kerncap::capture {
 
@@ -20,7 +21,7 @@ namespace kerncap::capture {
 bool armed() noexcept;
 
 // The fast path, inlined into each launch wrapper: counts the launch, and says whether the slow
-// path must look at it. Under 100 ns; no lock, no allocation.
+// path must look at it. Some nanoseconds; no lock, no allocation.
 inline bool look(Kernel& kernel) noexcept;
 
 // The ring of last launches; before `look`.
@@ -117,23 +118,25 @@ extern std::atomic<uint32_t> graph_choices;  // not yet met
 extern __thread uint32_t thread_choices;     // of this thread, not yet met
 extern __thread uint32_t thread_configs;     // named for a launch that is yet to come
 void saw_error(int status) noexcept;
+bool read_due_clock() noexcept;
+// A watched kernel's launch that is surely not wanted, by its ordinal; it is counted then.
+bool passes_over(Kernel& kernel) noexcept;
+
+// Whether COUNTS are due. The clock is read again only after some launches where they come in fast.
+inline bool may_be_due() noexcept {
+  if (this_thread.until_clock == 0) return read_due_clock();
+  --this_thread.until_clock;
+  return false;
+}
 
 inline bool look(Kernel& kernel) noexcept {
-  kernel.launches.fetch_add(1, std::memory_order_relaxed);
-  Interest interest = kernel.interest.load(std::memory_order_acquire);
-  if (coarse_ns() >= counts_due_ns.load(std::memory_order_relaxed) || arm::has_changed()) return true;
+  kernel.launches.add(this_thread.line);
+  const Interest interest = kernel.interest.load(std::memory_order_acquire);
+  if (__builtin_expect(may_be_due() || arm::has_changed(), 0)) return true;
   if (interest == Interest::ignored) return false;
   if (interest == Interest::owned)
     return thread_choices != 0 || thread_configs != 0 || graph_choices.load(std::memory_order_relaxed) != 0;
-  if (interest == Interest::watched) {
-    uint64_t below = pass_below.load(std::memory_order_relaxed);
-    Kernel* same = kernel.same.load(std::memory_order_relaxed);
-    std::atomic<uint64_t>& counter = same != nullptr ? same->ordinal : kernel.ordinal;
-    uint64_t ordinal = counter.load(std::memory_order_relaxed);
-    while (ordinal < below)
-      if (counter.compare_exchange_weak(ordinal, ordinal + 1, std::memory_order_relaxed)) return false;
-  }
-  return true;
+  return interest != Interest::watched || !passes_over(kernel);
 }
 
 inline void after_call(int status) noexcept {

@@ -14,55 +14,45 @@
 #include "common/launch.h"
 
 namespace kerncap::gate {
+
+KERNCAP_READ_BY_EACH_CALL std::atomic<uint32_t> detail::closed{0};
+KERNCAP_READ_BY_EACH_CALL std::atomic<bool> detail::needs_fences{true};
+
 namespace {
 
-constexpr uint64_t serve_every_ns = 200000;
-
-enum class Waiting : uint8_t { no, yes, may_pass };
-
-// One per thread, on a cache line of its own. Never freed: who closes the gate walks them with no
-// lock. A thread that ends leaves its line to the next one.
-struct alignas(64) Line {
-  std::atomic<uint32_t> inside{0};
-  std::atomic<bool> taken{false};
-  std::atomic<Waiting> waiting{Waiting::no};
-  std::atomic<int> thread{0};  // both of who waits
-  std::atomic<const Kernel*> kernel{nullptr};
-  Line* next = nullptr;
-};
-
-std::atomic<Line*> all_lines{nullptr};
-std::atomic<uint32_t> closed{0};  // 1 while a thread has the gate closed; waited on with futex
-
-// Plain data: no guard, no destructor order to get wrong while a thread ends.
-struct ThreadState {
-  Line* line;
-  uint32_t depth;
-  uint32_t own;
-  bool closer;
+// Of the scope of a Serving.
+struct Served {
   Serving::Serve serve;
   void* served;
 };
-thread_local ThreadState state;
+thread_local Served serving;
 
-// Hands the line back when the thread ends.
-struct Leaver {
-  bool armed = false;
-  ~Leaver() {
-    if (state.line == nullptr) return;
-    state.line->inside.store(0, std::memory_order_release);
-    state.line->taken.store(false, std::memory_order_release);
-    state.line = nullptr;
-  }
-};
-thread_local Leaver leaver;
+constexpr uint64_t serve_every_ns = 200000;
+
+using detail::closed;
+
+// Source: linux/membarrier.h; since Linux 4.14.
+constexpr int private_expedited = 1 << 3, register_private_expedited = 1 << 4;
+
+// A full fence on every thread of this process that runs. False: the kernel refuses.
+bool fence_all_threads() noexcept {
+  return syscall(SYS_membarrier, private_expedited, 0) == 0;
+}
+
+// From then on who passes needs no fence of its own. At the first pass of the process: where there are
+// threads already it takes the kernel some milliseconds.
+void leave_fences_to_closer() noexcept {
+  KeepErrno keep;
+  bool is_registered = syscall(SYS_membarrier, register_private_expedited, 0) == 0 && fence_all_threads();
+  detail::needs_fences.store(!is_registered, std::memory_order_seq_cst);
+}
 
 void wait_while_closed(uint64_t deadline_ns) noexcept {
   KeepErrno keep;
   uint64_t now = now_ns();
   uint64_t left = deadline_ns == UINT64_MAX ? second_ns : deadline_ns > now ? deadline_ns - now : 0;
-  if (state.serve != nullptr) {
-    state.serve(state.served);
+  if (serving.serve != nullptr) {
+    serving.serve(serving.served);
     left = left < serve_every_ns ? left : serve_every_ns;
   }
   timespec timeout = as_timespec(left);
@@ -70,31 +60,14 @@ void wait_while_closed(uint64_t deadline_ns) noexcept {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&closed), FUTEX_WAIT_PRIVATE, 1, &timeout, nullptr, 0);
 }
 
-Line* take_line() noexcept {
-  leaver.armed = true;  // its construction registers the thread's end
-  for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next) {
-    bool free = false;
-    if (!line->taken.load(std::memory_order_relaxed) &&
-        line->taken.compare_exchange_strong(free, true, std::memory_order_acq_rel))
-      return line;
-  }
-  Line* line = new (std::nothrow) Line;
-  if (line == nullptr) return nullptr;
-  line->taken.store(true, std::memory_order_relaxed);
-  line->next = all_lines.load(std::memory_order_relaxed);
-  while (!all_lines.compare_exchange_weak(line->next, line, std::memory_order_acq_rel)) {
-  }
-  return line;
-}
-
 bool everybody_left() noexcept {
-  for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next)
-    if (line != state.line && line->inside.load(std::memory_order_seq_cst) != 0) return false;
+  for (ThreadLine* line = first_line(); line != nullptr; line = line->next)
+    if (line != this_thread.line && line->inside.load(std::memory_order_seq_cst) != 0) return false;
   return true;
 }
 
 // Of a thread that found the gate closed: whether it was let through.
-bool may_pass(Line* line, const Kernel* kernel) noexcept {
+bool may_pass(ThreadLine* line, const Kernel* kernel) noexcept {
   if (line == nullptr) return false;
   const Waiting now = line->waiting.load(std::memory_order_seq_cst);
   if (now == Waiting::no) {
@@ -109,18 +82,17 @@ void wake_all() noexcept {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&closed), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-Waiter waiter_of(const Line& line) noexcept {
+Waiter waiter_of(const ThreadLine& line) noexcept {
   return {line.thread.load(std::memory_order_relaxed), line.kernel.load(std::memory_order_relaxed)};
 }
 
 }  // namespace
 
-Pass::Pass(Serve serve, void* context, const Kernel* kernel) noexcept {
-  if (state.closer || state.own != 0) return;
-  counted_ = true;
-  if (state.depth++ != 0) return;
-  if (state.line == nullptr) state.line = take_line();
-  Line* line = state.line;
+// The gate is closed, or the thread's first pass, or fences are needed.
+void Pass::enter(Serve serve, void* context, const Kernel* kernel) noexcept {
+  static std::atomic<bool> is_tried{false};
+  if (!is_tried.exchange(true, std::memory_order_relaxed)) leave_fences_to_closer();
+  ThreadLine* line = own_line();
   for (bool has_waited = false;; has_waited = true) {
     // First in, then look; the closer closes first, then looks: one of both sees the other. That
     // needs one order of all four accesses.
@@ -133,15 +105,10 @@ Pass::Pass(Serve serve, void* context, const Kernel* kernel) noexcept {
     if (serve == nullptr) {
       wait_while_closed(UINT64_MAX);
     } else {
-      Serving serving(serve, context);
+      Serving within(serve, context);
       wait_while_closed(UINT64_MAX);
     }
   }
-}
-
-Pass::~Pass() noexcept {
-  if (!counted_ || --state.depth != 0 || state.line == nullptr) return;
-  state.line->inside.store(0, std::memory_order_release);
 }
 
 bool close(uint64_t deadline_ns) noexcept {
@@ -153,7 +120,12 @@ bool close(uint64_t deadline_ns) noexcept {
     wait_while_closed(deadline);
     expected = 0;
   }
-  state.closer = true;
+  this_thread.closer = 1;
+  // A thread that counted itself in before this shows now; one that did not finds the gate closed.
+  if (!detail::needs_fences.load(std::memory_order_seq_cst) && !fence_all_threads()) {
+    open();
+    return false;
+  }
   Backoff backoff;
   while (!everybody_left()) {
     if (now_ns() >= deadline) {
@@ -166,15 +138,15 @@ bool close(uint64_t deadline_ns) noexcept {
 }
 
 void open() noexcept {
-  if (!state.closer) return;
+  if (!this_thread.closer) return;
   KeepErrno keep;
-  state.closer = false;
+  this_thread.closer = 0;
   closed.store(0, std::memory_order_seq_cst);
   wake_all();
 }
 
 bool first_waiter(Waiter* who) noexcept {
-  for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next) {
+  for (ThreadLine* line = first_line(); line != nullptr; line = line->next) {
     if (line->waiting.load(std::memory_order_seq_cst) != Waiting::yes) continue;
     *who = waiter_of(*line);
     return true;
@@ -189,8 +161,8 @@ std::string text_of(const Waiter& who) {
 
 bool let_one_through(Waiter* who) noexcept {
   KeepErrno keep;
-  Line* chosen = nullptr;
-  for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next) {
+  ThreadLine* chosen = nullptr;
+  for (ThreadLine* line = first_line(); line != nullptr; line = line->next) {
     const Waiting now = line->waiting.load(std::memory_order_seq_cst);
     if (now == Waiting::may_pass) {
       wake_all();  // it was about to sleep when it was woken
@@ -209,7 +181,7 @@ bool let_one_through(Waiter* who) noexcept {
 
 bool all_have_left() noexcept {
   // Who finds that it may pass has counted itself in before.
-  for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next) {
+  for (ThreadLine* line = first_line(); line != nullptr; line = line->next) {
     Waiting expected = Waiting::may_pass;
     line->waiting.compare_exchange_strong(expected, Waiting::yes, std::memory_order_seq_cst);
   }
@@ -217,48 +189,34 @@ bool all_have_left() noexcept {
 }
 
 bool is_mine() noexcept {
-  return state.closer;
+  return this_thread.closer;
 }
 
 void hand_over() noexcept {
-  state.closer = false;
+  this_thread.closer = 0;
 }
 
 void take_over() noexcept {
-  state.closer = true;
+  this_thread.closer = 1;
 }
 
 void reset_after_fork() noexcept {
-  // The other threads are not in the child; their lines are free.
-  for (Line* line = all_lines.load(std::memory_order_acquire); line != nullptr; line = line->next) {
-    line->inside.store(0, std::memory_order_relaxed);
-    line->waiting.store(Waiting::no, std::memory_order_relaxed);
-    line->taken.store(line == state.line, std::memory_order_relaxed);
-  }
-  state.closer = false;
-  state.depth = 0;
+  free_lines_after_fork();
+  this_thread.closer = 0;
+  this_thread.depth = 0;
   closed.store(0, std::memory_order_seq_cst);
+  if (!detail::needs_fences.load(std::memory_order_relaxed)) leave_fences_to_closer();
 }
 
 Serving::Serving(Serve serve, void* context) noexcept
-    : serve_before_(state.serve), context_before_(state.served) {
-  state.serve = serve;
-  state.served = context;
+    : serve_before_(serving.serve), context_before_(serving.served) {
+  serving.serve = serve;
+  serving.served = context;
 }
 
 Serving::~Serving() noexcept {
-  state.serve = serve_before_;
-  state.served = context_before_;
-}
-
-Own::Own() noexcept {
-  ++state.own;
-}
-Own::~Own() noexcept {
-  --state.own;
-}
-bool Own::active() noexcept {
-  return state.own != 0;
+  serving.serve = serve_before_;
+  serving.served = context_before_;
 }
 
 }  // namespace kerncap::gate

@@ -3,18 +3,23 @@
 //
 // It is no lock: nothing is held across a driver call. A thread passes by counting itself in and
 // out around its driver call; who closes the gate waits, with a deadline, until the count is zero.
-// Open, a pass costs two uncontended atomic operations on a line of the thread's own.
+// Open, a pass costs two plain stores to a line of the thread's own: the fence between the first of them and
+// its look at the gate is made for all threads at once, by who closes it (membarrier).
 #ifndef KERNCAP_COMMON_GATE_H
 #define KERNCAP_COMMON_GATE_H
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
-namespace kerncap {
-struct Kernel;
-}
+#include "common/this_thread.h"
 
 namespace kerncap::gate {
+
+namespace detail {
+extern std::atomic<uint32_t> closed;    // 1 while a thread has the gate closed; waited on with futex
+extern std::atomic<bool> needs_fences;  // the kernel has no membarrier for us
+}  // namespace detail
 
 // Around the driver call of a gated function. Waits while another thread has the gate closed; the
 // thread that closed it, and calls that the shim makes itself, pass at once. Nesting is fine.
@@ -24,12 +29,29 @@ class Pass {
   // The kernel that is launched, if it is a launch.
   explicit Pass(const Kernel* kernel = nullptr) noexcept : Pass(nullptr, nullptr, kernel) {}
   // While it waits, it calls `serve` as in a Serving.
-  Pass(Serve serve, void* context, const Kernel* kernel = nullptr) noexcept;
-  ~Pass() noexcept;
+  Pass(Serve serve, void* context, const Kernel* kernel = nullptr) noexcept {
+    ThisThread& here = this_thread;
+    if ((here.closer | here.own) != 0) return;
+    counted_ = true;
+    if (here.depth++ != 0) return;
+    if (__builtin_expect(here.line != nullptr && !detail::needs_fences.load(std::memory_order_acquire), 1)) {
+      here.line->inside.store(1, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler's part; see close()
+      if (__builtin_expect(detail::closed.load(std::memory_order_acquire) == 0, 1)) return;
+    }
+    enter(serve, context, kernel);
+  }
+  ~Pass() noexcept {
+    ThisThread& here = this_thread;
+    if (counted_ && --here.depth == 0 && here.line != nullptr)
+      here.line->inside.store(0, std::memory_order_release);
+  }
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;
 
  private:
+  static void enter(Serve serve, void* context, const Kernel* kernel) noexcept;
+
   bool counted_ = false;
 };
 
@@ -78,9 +100,11 @@ void reset_after_fork() noexcept;
 // counted.
 class Own {
  public:
-  Own() noexcept;
-  ~Own() noexcept;
-  static bool active() noexcept;
+  Own() noexcept { ++this_thread.own; }
+  ~Own() noexcept { --this_thread.own; }
+  Own(const Own&) = delete;
+  Own& operator=(const Own&) = delete;
+  static bool active() noexcept { return this_thread.own != 0; }
 };
 
 }  // namespace kerncap::gate

@@ -1,4 +1,4 @@
-// The last launches of this process, in a ring that costs a launch a few nanoseconds.
+// The last launches of each thread, in a ring that costs a launch a few nanoseconds.
 #ifndef KERNCAP_COMMON_LAST_LAUNCHES_H
 #define KERNCAP_COMMON_LAST_LAUNCHES_H
 
@@ -7,38 +7,31 @@
 
 #include "common/json.h"
 #include "common/launch.h"
+#include "common/this_thread.h"
 
 namespace kerncap::last_launches {
 
-constexpr uint64_t kept = 64;
-
-// Every field is atomic: a reader may meet a writer. `number` is written first as "being written" and
-// last as the launch's own, so that a torn entry is left out.
-struct Entry {
-  std::atomic<uint64_t> number{0};
-  std::atomic<const Kernel*> kernel{nullptr};
-  std::atomic<void*> stream{nullptr};
-  std::atomic<uint64_t> grid_xy{0}, grid_z_block_x{0}, block_yz{0};
-};
-
-struct Ring {
-  std::atomic<uint64_t> next{0};
-  Entry entries[kept];
-};
-
-extern Ring ring;
+// The number of the launch that came last. Read and written apart, without a locked instruction: threads that
+// launch at the same moment may take the same number; each thread's own go up.
+extern std::atomic<uint64_t> newest;
 
 inline void note(const Kernel& kernel, const Dim3& grid, const Dim3& block, void* stream) noexcept {
-  constexpr auto relaxed = std::memory_order_relaxed;
-  uint64_t number = ring.next.fetch_add(1, relaxed);
-  Entry& entry = ring.entries[number % kept];
-  entry.number.store(UINT64_MAX, std::memory_order_release);
-  entry.kernel.store(&kernel, relaxed);
-  entry.stream.store(stream, relaxed);
-  entry.grid_xy.store(uint64_t{grid.x} << 32 | grid.y, relaxed);
-  entry.grid_z_block_x.store(uint64_t{grid.z} << 32 | block.x, relaxed);
-  entry.block_yz.store(uint64_t{block.y} << 32 | block.z, relaxed);
-  entry.number.store(number + 1, std::memory_order_release);
+  constexpr auto relaxed = std::memory_order_relaxed, release = std::memory_order_release;
+  ThreadLine* line = own_line();
+  if (line == nullptr) return;
+  ThisThread& here = this_thread;
+  const uint64_t last = newest.load(relaxed);
+  const uint64_t number = (last > here.launch_number ? last : here.launch_number) + 1;
+  newest.store(number, relaxed);
+  here.launch_number = number;
+  LaunchEntry& entry = line->launches[here.launches++ % ThreadLine::kept_launches];
+  entry.number.store(0, relaxed);
+  entry.kernel.store(&kernel, release);
+  entry.stream.store(stream, release);
+  entry.grid_xy.store(uint64_t{grid.x} << 32 | grid.y, release);
+  entry.grid_z_block_x.store(uint64_t{grid.z} << 32 | block.x, release);
+  entry.block_yz.store(uint64_t{block.y} << 32 | block.z, release);
+  entry.number.store(number, release);
 }
 
 // The kernel that was launched last on a stream; null: none of late.

@@ -56,6 +56,40 @@ enum class Interest : uint8_t {
   owned     // captured only when the Triton hook announces it (capture.h: choose)
 };
 
+// A count to which the thread that is first adds without a locked instruction, as all of a kernel's launches
+// mostly come from one thread.
+class LaunchCount {
+ public:
+  // `thread`: what only the calling thread has (this_thread.h); null for none.
+  void add(const void* thread) noexcept {
+    constexpr auto relaxed = std::memory_order_relaxed;
+    if (thread != nullptr && first_.load(relaxed) == thread)
+      own_.store(own_.load(relaxed) + 1, relaxed);
+    else
+      add_slowly(thread);
+  }
+  uint64_t load() const noexcept {
+    return own_.load(std::memory_order_relaxed) + others_.load(std::memory_order_relaxed);
+  }
+  // In a forked child.
+  void reset() noexcept {
+    own_.store(0, std::memory_order_relaxed);
+    others_.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  __attribute__((noinline, cold)) void add_slowly(const void* thread) noexcept {
+    const void* first = nullptr;
+    if (thread != nullptr && first_.compare_exchange_strong(first, thread, std::memory_order_relaxed))
+      own_.store(own_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    else
+      others_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  std::atomic<const void*> first_{nullptr};
+  std::atomic<uint64_t> own_{0}, others_{0};
+};
+
 struct Kernel {
   void* handle = nullptr;  // CUfunction or CUkernel
   std::string name;        // as in the image, mangled
@@ -64,9 +98,9 @@ struct Kernel {
   std::vector<Parameter> layout;  // empty for none; `layout_known` tells it from unknown
   bool layout_known = false;
   uint32_t parameter_bytes = 0;
-  std::atomic<Interest> interest{Interest::unknown};
-  std::atomic<uint64_t> launches{0};   // every launch of it in this process
-  std::atomic<uint64_t> ordinal{0};    // of launches that passed -k and --where
+  alignas(64) std::atomic<Interest> interest{Interest::unknown};  // from here on: what a launch looks at
+  LaunchCount launches;                                           // every launch of it in this process
+  std::atomic<uint64_t> ordinal{0};                               // of launches that passed -k and --where
   std::atomic<bool> is_loaded{false};  // its code is on the device: no call about it waits for that
   std::atomic<Kernel*> same{nullptr};  // the first kernel of this name, whose ordinals count; null: itself
 };

@@ -39,7 +39,7 @@ Counters& Selection::of(Kernel& kernel) {
 
 uint64_t Selection::launches_of(const Counters& counters) {
   uint64_t launches = 0;
-  for (const Kernel* kernel : counters.kernels) launches += kernel->launches.load(std::memory_order_relaxed);
+  for (const Kernel* kernel : counters.kernels) launches += kernel->launches.load();
   return launches;
 }
 
@@ -368,7 +368,7 @@ void Selection::reset_after_fork() {
   rows_.reset_after_fork();
   for (auto& [kernel, counters] : by_kernel_) {
     auto* known = const_cast<Kernel*>(kernel);
-    known->launches.store(0);
+    known->launches.reset();
     known->ordinal.store(0);
     known->same.store(nullptr);
     known->interest.store(Interest::unknown);

@@ -25,7 +25,7 @@
 
 namespace kerncap::cuda {
 
-std::atomic<uint32_t> stopped_graphs{0};
+KERNCAP_READ_BY_EACH_CALL std::atomic<uint32_t> stopped_graphs{0};
 
 namespace {
 
@@ -293,7 +293,7 @@ void finish_stopped_graphs() noexcept {
 
 void keep_order(const Kernel* kernel) noexcept {
   constexpr auto relaxed = std::memory_order_relaxed;
-  if (kernel != nullptr && kernel->launches.load(relaxed) == 0 && !kernel->is_loaded.load(relaxed))
+  if (kernel != nullptr && kernel->launches.load() == 0 && !kernel->is_loaded.load(relaxed))
     await_stopped_graphs();
   gate::Pass pass(kernel);
 }

@@ -1,4 +1,5 @@
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +16,7 @@ using namespace kerncap;
 
 // While the gate is closed nobody but the closer touches what Passes guard; a plain variable shows a
 // sanitizer where that does not hold.
-CASE(gate_excludes_eight_threads) {
+static void exclude_eight_threads() {
   long guarded[8] = {};  // each thread's own, read by the closer
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
@@ -40,6 +41,28 @@ CASE(gate_excludes_eight_threads) {
   stop.store(true);
   for (std::thread& thread : threads) thread.join();
   CHECK(!gate::is_mine());
+}
+
+CASE(gate_excludes_eight_threads) {
+  exclude_eight_threads();
+}
+
+// Where the kernel has no membarrier each thread makes its own fence.
+CASE(gate_excludes_eight_threads_with_fences_of_their_own) {
+  {
+    gate::Pass tried;
+  }
+  gate::detail::needs_fences.store(true);
+  exclude_eight_threads();
+}
+
+CASE(gate_leaves_fences_to_who_closes_it) {
+  constexpr long query = 0, private_expedited = 1 << 3;
+  const long known = syscall(SYS_membarrier, query, 0);
+  {
+    gate::Pass first;
+  }
+  CHECK(gate::detail::needs_fences.load() == (known < 0 || (known & private_expedited) == 0));
 }
 
 // Of two that wait one passes, and is waited for; the other stays until the gate opens.

@@ -1,7 +1,6 @@
-// The capture and the gate, replaced by counters that the clients read: what is tested here is how calls
-// reach the wrappers, and what the wrappers do with them.
+// The capture, replaced by counters that the clients read: what is tested here is how calls reach the
+// wrappers, and what the wrappers do with them.
 #include "common/capture.h"
-#include "common/gate.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -16,9 +15,6 @@
 
 namespace {
 
-thread_local int passes = 0;
-thread_local int own = 0;
-
 struct Seen {
   kerncap::Launch launch;
   std::string refused, routes;
@@ -31,30 +27,6 @@ std::mutex seen_mutex;
 bool capture_all = std::getenv("ROUTES_CAPTURE_ALL") != nullptr;
 
 }  // namespace
-
-namespace kerncap::gate {
-Pass::Pass(Serve, void*, const Kernel*) noexcept {
-  ++passes;
-}
-Pass::~Pass() noexcept {
-  --passes;
-}
-Own::Own() noexcept {
-  ++own;
-}
-Own::~Own() noexcept {
-  --own;
-}
-bool Own::active() noexcept {
-  return own != 0;
-}
-void open() noexcept {}
-void hand_over() noexcept {}
-void take_over() noexcept {}
-bool is_mine() noexcept {
-  return false;
-}
-}  // namespace kerncap::gate
 
 namespace kerncap::capture {
 std::atomic<uint64_t> pass_below{0}, counts_due_ns{~0ULL};
@@ -106,6 +78,12 @@ void reset_after_fork() noexcept {
   ++seen.forks;
 }
 void saw_error(int) noexcept {}
+bool read_due_clock() noexcept {
+  return false;
+}
+bool passes_over(Kernel&) noexcept {
+  return false;
+}
 bool may_want_in_graph(Kernel&) noexcept {
   return capture_all;
 }
@@ -117,7 +95,7 @@ bool close_for_stops(const std::vector<Launch>&, Stopped*, std::string*) noexcep
 extern "C" {
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int routes_passes(void) {
-  return passes;
+  return static_cast<int>(kerncap::this_thread.depth);
 }
 EXPORT void routes_capture_all(int on) {
   capture_all = on != 0;
