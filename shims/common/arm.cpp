@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "common/own_fd.h"
+#include "common/this_thread.h"
 
 namespace kerncap::arm {
 namespace {
@@ -16,8 +17,8 @@ const std::atomic<uint64_t> nobody{0};
 
 }  // namespace
 
-const std::atomic<uint64_t>* page = &nobody;
-std::atomic<uint64_t> seen{0};
+KERNCAP_READ_BY_EACH_CALL const std::atomic<uint64_t>* page = &nobody;
+KERNCAP_READ_BY_EACH_CALL std::atomic<uint64_t> seen{0};
 
 bool watch(const std::string& folder) noexcept {
   static_assert(sizeof(std::atomic<uint64_t>) == 8 && std::atomic<uint64_t>::is_always_lock_free,

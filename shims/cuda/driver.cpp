@@ -9,9 +9,13 @@
 #include "common/glibc_floor.h"
 #include "common/libdl.h"
 #include "common/loaded.h"
+#include "common/this_thread.h"
 #include "cuda/interpose.h"
 
 namespace kerncap::cuda {
+
+KERNCAP_READ_BY_EACH_CALL std::atomic<const Driver*> detail::known_driver{nullptr};
+
 namespace {
 
 struct Slot {
@@ -29,12 +33,9 @@ constexpr Slot called_slots[] = {
 };
 constexpr size_t hooks = sizeof(hooked_slots) / sizeof(hooked_slots[0]);
 
-struct Loaded {
-  Driver driver;
-  void* own[hooks] = {};  // the driver's symbols, where `driver` may hold another wrapper's
+struct Loaded : Driver {
+  void* own[hooks] = {};  // the driver's symbols, where it may hold another wrapper's
 };
-
-std::atomic<const Loaded*> published{nullptr};
 
 void set_slot(Driver* driver, size_t offset, void* function) noexcept {
   std::memcpy(reinterpret_cast<char*>(driver) + offset, &function, sizeof function);
@@ -94,7 +95,7 @@ void chain(Loaded* loaded_driver, const loaded::Object& driver) noexcept {
     // A data symbol of the same name (a program's own table of pointers) is no function to call.
     if (next == nullptr || !defines(next, hooked_slots[i].name))
       next = handle == nullptr ? nullptr : through_handle(handle, hooked_slots[i].name);
-    if (next != nullptr) set_slot(&loaded_driver->driver, hooked_slots[i].offset, next);
+    if (next != nullptr) set_slot(loaded_driver, hooked_slots[i].offset, next);
   }
   if (handle != nullptr) dlclose(handle);
   dlerror();
@@ -109,33 +110,32 @@ const Loaded* load() noexcept {
   if (fresh == nullptr) return nullptr;
   for (size_t i = 0; i < hooks; ++i) {
     fresh->own[i] = object.function(hooked_slots[i].name);
-    set_slot(&fresh->driver, hooked_slots[i].offset, fresh->own[i]);
+    set_slot(fresh, hooked_slots[i].offset, fresh->own[i]);
   }
-  for (const Slot& slot : called_slots) set_slot(&fresh->driver, slot.offset, object.function(slot.name));
+  for (const Slot& slot : called_slots) set_slot(fresh, slot.offset, object.function(slot.name));
   if (others_between(object)) chain(fresh, object);
-  const Loaded* expected = nullptr;
-  if (published.compare_exchange_strong(expected, fresh, std::memory_order_acq_rel)) return fresh;
+  const Driver* expected = nullptr;
+  if (detail::known_driver.compare_exchange_strong(expected, fresh, std::memory_order_acq_rel)) return fresh;
   delete fresh;
-  return expected;
+  return static_cast<const Loaded*>(expected);
 }
 
 const Loaded* loaded_driver() noexcept {
-  const Loaded* found = published.load(std::memory_order_acquire);
-  return found != nullptr ? found : load();
+  return static_cast<const Loaded*>(driver());
 }
 
 }  // namespace
 
-const Driver* driver() noexcept {
-  const Loaded* found = loaded_driver();
-  return found == nullptr ? nullptr : &found->driver;
+const Driver* detail::find_driver() noexcept {
+  return load();
 }
 
 void* next_of(size_t hook) noexcept {
   const Loaded* found = loaded_driver();
   if (found == nullptr || hook >= hooks) return nullptr;
   void* function = nullptr;
-  std::memcpy(&function, reinterpret_cast<const char*>(&found->driver) + hooked_slots[hook].offset,
+  std::memcpy(&function,
+              reinterpret_cast<const char*>(static_cast<const Driver*>(found)) + hooked_slots[hook].offset,
               sizeof function);
   return function;
 }

@@ -3,6 +3,8 @@
 #ifndef KERNCAP_CUDA_DRIVER_H
 #define KERNCAP_CUDA_DRIVER_H
 
+#include <atomic>
+
 #include "cuda/cuda_api.h"
 
 namespace kerncap::cuda {
@@ -16,8 +18,16 @@ struct Driver {
 #include "cuda/hooks.def"
 };
 
+namespace detail {
+extern std::atomic<const Driver*> known_driver;
+const Driver* find_driver() noexcept;
+}  // namespace detail
+
 // Null while the target has not loaded the driver.
-const Driver* driver() noexcept;
+inline const Driver* driver() noexcept {
+  const Driver* known = detail::known_driver.load(std::memory_order_acquire);
+  return __builtin_expect(known != nullptr, 1) ? known : detail::find_driver();
+}
 
 // A capture that another thread begins meanwhile is not broken by what is asked in this scope.
 class Relaxed {

@@ -17,29 +17,7 @@
 
 #define KERNCAP_EXPORT extern "C" __attribute__((visibility("default")))
 
-namespace kerncap::cuda {
-namespace {
-
-// Initial-exec: one instruction on the launch path instead of a call. A few bytes fit in what the
-// linker keeps free for libraries that are loaded late.
-thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
-thread_local bool has_come __attribute__((tls_model("initial-exec"))) = false;
-
-}  // namespace
-
-Entry::Entry() noexcept : watched_(++depth == 1 && !gate::Own::active() && capturing_process()) {
-  has_come = true;
-}
-
-Entry::~Entry() noexcept {
-  --depth;
-}
-
-bool is_thread_of_target() noexcept {
-  return has_come;
-}
-
-}  // namespace kerncap::cuda
+KERNCAP_READ_BY_EACH_CALL std::atomic<bool> kerncap::cuda::is_under_capture{false};
 
 bool kerncap::capturing_process() noexcept {
   static const bool capturing = [] {
@@ -47,6 +25,7 @@ bool kerncap::capturing_process() noexcept {
     if (armed) cuda::watch_fork();
     return armed;
   }();
+  if (capturing) cuda::is_under_capture.store(true, std::memory_order_release);
   return capturing;
 }
 

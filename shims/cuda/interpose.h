@@ -2,10 +2,13 @@
 #ifndef KERNCAP_CUDA_INTERPOSE_H
 #define KERNCAP_CUDA_INTERPOSE_H
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "common/libdl.h"
 #include "common/loaded.h"
+#include "common/this_thread.h"
 #include "cuda/cuda_api.h"
 
 namespace kerncap::cuda {
@@ -43,12 +46,19 @@ void patch_import_tables() noexcept;
 // Points what the object imports at what `replacement` gives for its name, unless that is null.
 void redirect_imports(const loaded::Object& object, void* (*replacement)(const char* name)) noexcept;
 
+extern std::atomic<bool> is_under_capture;  // capturing_process() has said yes
+
 // Counts a thread's way into a wrapper: what the driver (or another wrapper below us) calls on the way
 // is passed straight through.
 class Entry {
  public:
-  Entry() noexcept;
-  ~Entry() noexcept;
+  __attribute__((always_inline)) Entry() noexcept {
+    ThisThread& here = this_thread;
+    here.has_called = true;
+    watched_ = ++here.calls == 1 && here.own == 0 &&
+               (is_under_capture.load(std::memory_order_acquire) || capturing_process());
+  }
+  ~Entry() noexcept { --this_thread.calls; }
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
   // This call is the target's own, and the process is under capture.
@@ -59,7 +69,9 @@ class Entry {
 };
 
 // Whether this thread has ever called one: a thread of the driver's own has not.
-bool is_thread_of_target() noexcept;
+inline bool is_thread_of_target() noexcept {
+  return this_thread.has_called;
+}
 
 // The wrappers, one for each hook, called by the exported function of that name (interpose.cpp).
 namespace wrap {

@@ -11,7 +11,6 @@
 
 #include "common/gate.h"
 #include "common/glibc_floor.h"
-#include "common/handle_table.h"
 #include "common/memory_map.h"
 #include "cuda/driver.h"
 #include "cuda/graphs.h"
@@ -30,7 +29,6 @@ struct Noted {
 // Never destroyed: threads launch while the process exits.
 struct Registry {
   std::mutex mutex;
-  HandleTable kernels;
   std::unordered_map<const void*, Noted> noted;
   std::unordered_map<const void*, Module*> modules;
   std::unordered_map<const void*, Module*> libraries;
@@ -124,7 +122,11 @@ bool ask_driver(const Driver& real, void* handle, Noted* noted) {
   return true;
 }
 
-Kernel* make_kernel(void* handle) noexcept try {
+}  // namespace
+
+KERNCAP_READ_BY_EACH_CALL HandleTable detail::kernels;
+
+Kernel* detail::make_kernel(void* handle) noexcept try {
   const Driver* real = driver();
   if (real == nullptr || handle == nullptr) return nullptr;
   if (stopped_graphs.load(std::memory_order_relaxed) != 0) await_stopped_graphs();  // its code may be loaded
@@ -144,15 +146,17 @@ Kernel* make_kernel(void* handle) noexcept try {
   kernel->module = noted.module;
   find_layout(kernel, *real, noted.is_kernel);
   std::lock_guard<std::mutex> lock(all.mutex);
-  if (Kernel* other = all.kernels.find(handle)) {  // another thread was faster
+  if (Kernel* other = detail::kernels.find(handle)) {  // another thread was faster
     delete kernel;
     return other;
   }
-  all.kernels.put(handle, kernel);
+  detail::kernels.put(handle, kernel);
   return kernel;
 } catch (const std::bad_alloc&) {
   return nullptr;  // memory is short: its launches are not seen
 }
+
+namespace {
 
 void note(std::unordered_map<const void*, Module*>& map, void* handle, Image* image, bool is_library) noexcept
     try {
@@ -183,7 +187,7 @@ void forget(std::unordered_map<const void*, Module*>& map, const void* handle) n
     module = found->second;
     map.erase(found);
     module->gone.store(true, std::memory_order_release);
-    all.kernels.remove_if([&](const void*, const Kernel& kernel) { return kernel.module == module; });
+    detail::kernels.remove_if([&](const void*, const Kernel& kernel) { return kernel.module == module; });
     for (auto entry = all.noted.begin(); entry != all.noted.end();)
       entry = entry->second.module == module ? all.noted.erase(entry) : std::next(entry);
     for (auto entry = all.modules.begin(); entry != all.modules.end();)
@@ -196,21 +200,17 @@ void note_handle(void* handle, Module* module, const char* name, bool is_kernel)
   if (handle == nullptr || name == nullptr) return;
   Registry& all = registry();
   std::lock_guard<std::mutex> lock(all.mutex);
-  const Kernel* known = all.kernels.find(handle);
+  const Kernel* known = detail::kernels.find(handle);
   // The same handle for another function: what it was went with its context.
   if (known != nullptr && known->module == module && known->name == name) return;
-  if (known != nullptr) all.kernels.remove_if([&](const void* key, const Kernel&) { return key == handle; });
+  if (known != nullptr)
+    detail::kernels.remove_if([&](const void* key, const Kernel&) { return key == handle; });
   all.noted[handle] = {module, name, is_kernel};
 } catch (const std::bad_alloc&) {
   // The driver is asked at its first launch.
 }
 
 }  // namespace
-
-Kernel* kernel_of(CUfunction function) noexcept {
-  Kernel* kernel = registry().kernels.find(function);
-  return kernel != nullptr ? kernel : make_kernel(function);
-}
 
 Module* module_of(CUmodule module) noexcept {
   return find(registry().modules, module);
@@ -249,7 +249,7 @@ void note_kernel_function(CUfunction function, CUkernel kernel) noexcept {
   if (known == nullptr || function == nullptr) return;
   Registry& all = registry();
   std::lock_guard<std::mutex> lock(all.mutex);
-  if (all.kernels.find(function) == nullptr) all.kernels.put(function, known);
+  if (detail::kernels.find(function) == nullptr) detail::kernels.put(function, known);
 }
 
 void forget_device_modules(int device) noexcept {
@@ -259,7 +259,7 @@ void forget_device_modules(int device) noexcept {
   };
   std::lock_guard<std::mutex> lock(all.mutex);
   // A library and its kernels are of no context; the functions that they have in one are.
-  all.kernels.remove_if(
+  detail::kernels.remove_if(
       [&](const void* key, const Kernel& kernel) { return ends(kernel.module) || kernel.handle != key; });
   for (auto entry = all.noted.begin(); entry != all.noted.end();)
     entry = ends(entry->second.module) ? all.noted.erase(entry) : std::next(entry);
@@ -313,7 +313,7 @@ void unlock_registry() noexcept {
 }
 void forget_kernels_after_fork() noexcept {
   Registry& all = registry();
-  all.kernels.remove_if([](const void*, const Kernel&) { return true; });
+  detail::kernels.remove_if([](const void*, const Kernel&) { return true; });
   all.noted.clear();
   all.modules.clear();
   all.libraries.clear();

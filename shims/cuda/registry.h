@@ -4,18 +4,35 @@
 #ifndef KERNCAP_CUDA_REGISTRY_H
 #define KERNCAP_CUDA_REGISTRY_H
 
+#include <atomic>
 #include <string>
 #include <vector>
 
+#include "common/handle_table.h"
 #include "common/launch.h"
 #include "cuda/cuda_api.h"
 
 namespace kerncap::cuda {
 
+namespace detail {
+extern HandleTable kernels;  // by CUfunction and CUkernel
+Kernel* make_kernel(void* handle) noexcept;
+extern std::atomic<int> stream_captures;  // that go on
+// Some of those whose device is known, each at a place of its own.
+extern std::atomic<CUcontext> known_contexts[64];
+inline std::atomic<CUcontext>& place_of(CUcontext context) noexcept {
+  auto number = reinterpret_cast<uintptr_t>(context);
+  return known_contexts[(number >> 4 ^ number >> 12) % 64];
+}
+}  // namespace detail
+
 // The kernel behind a handle that a launch was made with (CUfunction or CUkernel): lock-free where
 // it is known, asks the driver for name, module and layout if it is not. Null: the driver
 // doesn't know the handle either.
-Kernel* kernel_of(CUfunction function) noexcept;
+inline Kernel* kernel_of(CUfunction function) noexcept {
+  Kernel* known = detail::kernels.find(function);
+  return __builtin_expect(known != nullptr, 1) ? known : detail::make_kernel(function);
+}
 
 Module* module_of(CUmodule module) noexcept;
 Module* library_of(CUlibrary library) noexcept;
@@ -43,7 +60,9 @@ std::vector<ContextEntry> contexts() noexcept;
 uint64_t context_serial(CUcontext context) noexcept;
 
 // Whether any stream of this process captures a graph now: no synchronising, no copy then.
-bool is_capturing() noexcept;
+inline bool is_capturing() noexcept {
+  return detail::stream_captures.load(std::memory_order_acquire) != 0;
+}
 
 void reset_after_fork() noexcept;
 
@@ -70,6 +89,10 @@ void note_stream(CUstream stream) noexcept;    // made in the current context
 void forget_stream(CUstream stream) noexcept;  // before it is destroyed
 void note_context(CUcontext context, int device) noexcept;
 void note_current_context() noexcept;
+// The same where it is known that `context` is the current one.
+inline void note_current_context(CUcontext context) noexcept {
+  if (detail::place_of(context).load(std::memory_order_relaxed) != context) note_current_context();
+}
 // Before it is destroyed: its modules, its memory and its streams go with it.
 void forget_context(CUcontext context) noexcept;
 void forget_device(int device) noexcept;

@@ -13,6 +13,10 @@
 #include "cuda/registry_textures.h"
 
 namespace kerncap::cuda {
+
+KERNCAP_READ_BY_EACH_CALL std::atomic<int> detail::stream_captures{0};
+std::atomic<CUcontext> detail::known_contexts[64] = {};
+
 namespace {
 
 // A stream that captures. The per-thread default stream is another one in each thread.
@@ -28,8 +32,6 @@ struct Streams {
   uint64_t serial = 0;
   std::vector<Capturing> capturing;
 };
-
-std::atomic<int> captures{0};
 
 Streams& state() noexcept {
   static auto* instance = new Streams;
@@ -50,7 +52,7 @@ void drop_capture(const Capturing& key) noexcept {
   });
   if (found == all.capturing.end()) return;
   all.capturing.erase(found);
-  captures.fetch_sub(1, std::memory_order_acq_rel);
+  detail::stream_captures.fetch_sub(1, std::memory_order_acq_rel);
 }
 
 CUcontext current_context() noexcept {
@@ -76,6 +78,18 @@ int ordinal_of(CUdevice device) noexcept {
   return device;
 }
 
+// It is at its place then.
+bool is_known(CUcontext context) noexcept {
+  Streams& all = state();
+  std::lock_guard<std::mutex> lock(all.mutex);
+  for (const ContextEntry& entry : all.contexts) {
+    if (entry.context != context || entry.device < 0) continue;
+    detail::place_of(context).store(context, std::memory_order_relaxed);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void note_stream(CUstream stream) noexcept {
@@ -98,6 +112,7 @@ void note_context(CUcontext context, int device) noexcept {
   int ordinal = ordinal_of(device);
   Streams& all = state();
   std::lock_guard<std::mutex> lock(all.mutex);
+  detail::place_of(context).store(context, std::memory_order_relaxed);
   for (ContextEntry& entry : all.contexts) {
     if (entry.context != context) continue;
     entry.device = ordinal;
@@ -109,7 +124,7 @@ void note_context(CUcontext context, int device) noexcept {
 void note_current_context() noexcept {
   const Driver* real = driver();
   CUcontext context = current_context();
-  if (context == nullptr || real->cuCtxGetDevice == nullptr || device_of(context) >= 0) return;
+  if (context == nullptr || real->cuCtxGetDevice == nullptr || is_known(context)) return;
   CUdevice device = -1;
   gate::Own own;
   if (real->cuCtxGetDevice(&device) == CUDA_SUCCESS) note_context(context, device);
@@ -119,6 +134,8 @@ void forget_context(CUcontext context) noexcept {
   forget_textures(context);
   Streams& all = state();
   std::lock_guard<std::mutex> lock(all.mutex);
+  if (detail::place_of(context).load(std::memory_order_relaxed) == context)
+    detail::place_of(context).store(nullptr, std::memory_order_relaxed);
   for (auto entry = all.streams.begin(); entry != all.streams.end();)
     entry = entry->second == context ? all.streams.erase(entry) : std::next(entry);
   all.contexts.erase(std::remove_if(all.contexts.begin(), all.contexts.end(),
@@ -207,15 +224,11 @@ uint64_t context_serial(CUcontext context) noexcept {
   return 0;
 }
 
-bool is_capturing() noexcept {
-  return captures.load(std::memory_order_acquire) != 0;
-}
-
 void begin_stream_capture(CUstream stream, bool per_thread) noexcept {
   Streams& all = state();
   std::lock_guard<std::mutex> lock(all.mutex);
   all.capturing.push_back(key_of(stream, per_thread));
-  captures.fetch_add(1, std::memory_order_acq_rel);
+  detail::stream_captures.fetch_add(1, std::memory_order_acq_rel);
 }
 
 void abandon_stream_capture(CUstream stream, bool per_thread) noexcept {
@@ -246,7 +259,8 @@ void forget_streams_after_fork() noexcept {
   all.streams.clear();
   all.contexts.clear();
   all.capturing.clear();
-  captures.store(0, std::memory_order_release);
+  for (std::atomic<CUcontext>& place : known_contexts) place.store(nullptr, std::memory_order_relaxed);
+  stream_captures.store(0, std::memory_order_release);
 }
 }  // namespace detail
 

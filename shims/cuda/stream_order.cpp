@@ -14,7 +14,7 @@
 
 namespace kerncap::cuda::stream_order {
 
-std::atomic<bool> recording{false};
+KERNCAP_READ_BY_EACH_CALL std::atomic<bool> recording{false};
 
 namespace {
 

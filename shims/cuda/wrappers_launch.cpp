@@ -65,22 +65,26 @@ Launch describe(const Request& request, Kernel* kernel) {
   return launch;
 }
 
+// Inlined: a launch that nobody wants runs through one piece of code, with everything else behind a jump.
+#define KERNCAP_INLINED __attribute__((always_inline)) inline
+#define KERNCAP_ASIDE __attribute__((noinline, cold))
+
 template <typename Call>
-CUresult pass(Call&& call, const Kernel* kernel = nullptr) noexcept {
+KERNCAP_INLINED CUresult pass(const Call& call, const Kernel* kernel = nullptr) noexcept {
   gate::Pass pass(kernel);
   return call();
 }
 
 // One that is no launch of a range; its kernel may wait for anything.
 template <typename Call>
-CUresult passed(const Request& request, const Kernel* kernel, Call& call) noexcept {
-  return stream_order::noted(pass(call, kernel), stream_order::Call::unknown, request.stream,
-                             request.per_thread);
+KERNCAP_INLINED CUresult passed(CUstream stream, bool per_thread, const Kernel* kernel,
+                                const Call& call) noexcept {
+  return stream_order::noted(pass(call, kernel), stream_order::Call::unknown, stream, per_thread);
 }
 
-// Not inlined: the fast path stays small.
 template <typename Call>
-__attribute__((noinline)) CUresult watched(const Request& request, Kernel* kernel, Call& call) noexcept {
+CUresult watched(const Request& request, Kernel* kernel, const Call& call) noexcept {
+  auto as_it_is = [&] { return passed(request.stream, request.per_thread, kernel, call); };
   Launch launch;
   const char* trouble = nullptr;
   try {
@@ -88,26 +92,33 @@ __attribute__((noinline)) CUresult watched(const Request& request, Kernel* kerne
     if (!capture::lists_only())
       trouble = read_parameters(*kernel, request.parameters, request.extra, &launch.parameters);
   } catch (const std::bad_alloc&) {
-    return passed(request, kernel, call);  // memory is short: not captured
+    return as_it_is();  // memory is short: not captured
   }
-  if (!capture::wants(launch)) return passed(request, kernel, call);
+  if (!capture::wants(launch)) return as_it_is();
   if (trouble != nullptr) {
     capture::refuse(kernel, trouble);
-    return passed(request, kernel, call);
+    return as_it_is();
   }
   auto invoke = [](void* context) noexcept -> int {
-    return static_cast<int>((*static_cast<Call*>(context))());
+    return static_cast<int>((*static_cast<const Call*>(context))());
   };
-  return static_cast<CUresult>(capture::run(launch, invoke, &call));
+  return static_cast<CUresult>(capture::run(launch, invoke, const_cast<Call*>(&call)));
 }
 
 template <typename Call>
-CUresult launch(const Request& request, Call&& call) noexcept {
-  Kernel* kernel = kernel_of(request.function);
-  if (kernel == nullptr) return passed(request, kernel, call);
+KERNCAP_ASIDE CUresult looked_at(const Request& request, Kernel* kernel, const Call& call) noexcept {
+  CUresult result = watched(request, kernel, call);
+  capture::after_call(result);
+  return result;
+}
+
+// Of a kernel that the driver does not know, or while a stream captures or a graph has stopped.
+template <typename Call>
+KERNCAP_ASIDE CUresult unusual(const Request& request, Kernel* kernel, const Call& call) noexcept {
+  if (kernel == nullptr) return passed(request.stream, request.per_thread, kernel, call);
   // What a stream captures runs when its graph is launched, and counts there.
   if (captures_now(request.stream, request.per_thread)) {
-    const CUresult result = passed(request, kernel, call);
+    const CUresult result = passed(request.stream, request.per_thread, kernel, call);
     if (result == CUDA_SUCCESS && capture::asks_for_nodes())
       if (const void* node = captured_last(request.stream, request.per_thread))
         capture::became_node(*kernel, node);
@@ -115,19 +126,43 @@ CUresult launch(const Request& request, Call&& call) noexcept {
   }
   if (stopped_graphs.load(std::memory_order_relaxed) != 0) keep_order(kernel);
   capture::note(*kernel, request.grid, request.block, request.stream);
-  CUresult result = capture::look(*kernel) ? watched(request, kernel, call) : passed(request, kernel, call);
+  if (capture::look(*kernel)) return looked_at(request, kernel, call);
+  CUresult result = passed(request.stream, request.per_thread, kernel, call);
   capture::after_call(result);
   return result;
 }
 
-Request plain(const char* route, CUfunction function, Dim3 grid, Dim3 block, unsigned int shared_bytes,
-              CUstream stream, bool per_thread, bool cooperative, void** parameters, void** extra) noexcept {
+// `call` holds its arguments by value: their addresses are taken only of copies, aside.
+template <typename Call>
+KERNCAP_INLINED CUresult launch(const Request& request, const Call& call) noexcept {
+  Kernel* kernel = kernel_of(request.function);
+  const bool is_usual =
+      kernel != nullptr && !is_capturing() && stopped_graphs.load(std::memory_order_relaxed) == 0;
+  if (__builtin_expect(!is_usual, 0)) {
+    const Request kept = request;
+    const Call copy = call;
+    return unusual(kept, kernel, copy);
+  }
+  capture::note(*kernel, request.grid, request.block, request.stream);
+  if (__builtin_expect(capture::look(*kernel), 0)) {
+    const Request kept = request;
+    const Call copy = call;
+    return looked_at(kept, kernel, copy);
+  }
+  CUresult result = passed(request.stream, request.per_thread, kernel, call);
+  capture::after_call(result);
+  return result;
+}
+
+KERNCAP_INLINED Request plain(const char* route, CUfunction function, Dim3 grid, Dim3 block,
+                              unsigned int shared_bytes, CUstream stream, bool per_thread, bool cooperative,
+                              void** parameters, void** extra) noexcept {
   return {route,      function,    grid,    block,      shared_bytes, stream,
           per_thread, cooperative, nullptr, parameters, extra};
 }
 
-Request extended(const char* route, const CUlaunchConfig& config, CUfunction function, bool per_thread,
-                 void** parameters, void** extra) noexcept {
+KERNCAP_INLINED Request extended(const char* route, const CUlaunchConfig& config, CUfunction function,
+                                 bool per_thread, void** parameters, void** extra) noexcept {
   return {route,
           function,
           {config.gridDimX, config.gridDimY, config.gridDimZ},
@@ -143,7 +178,7 @@ Request extended(const char* route, const CUlaunchConfig& config, CUfunction fun
 
 // The calls of CUDA 3 set their parameters one by one beforehand; nothing here has seen them.
 template <typename Call>
-CUresult legacy(const char* reason, CUfunction function, Call&& call) noexcept {
+CUresult legacy(const char* reason, CUfunction function, const Call& call) noexcept {
   Kernel* kernel = kernel_of(function);
   if (kernel != nullptr && capture::look(*kernel)) {
     Launch launch;
@@ -170,7 +205,7 @@ CUresult wrap::cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int 
                               void** kernelParams, void** extra) noexcept {
   return launch(plain("cuLaunchKernel", f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
                       sharedMemBytes, hStream, false, false, kernelParams, extra),
-                [&] {
+                [=] {
                   return driver()->cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
                                                   blockDimZ, sharedMemBytes, hStream, kernelParams, extra);
                 });
@@ -183,7 +218,7 @@ CUresult wrap::cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned
   return launch(
       plain("cuLaunchKernel_ptsz", f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
             sharedMemBytes, hStream, true, false, kernelParams, extra),
-      [&] {
+      [=] {
         return driver()->cuLaunchKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
                                              sharedMemBytes, hStream, kernelParams, extra);
       });
@@ -191,14 +226,14 @@ CUresult wrap::cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned
 
 CUresult wrap::cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams,
                                 void** extra) noexcept {
-  auto call = [&] { return driver()->cuLaunchKernelEx(config, f, kernelParams, extra); };
+  auto call = [=] { return driver()->cuLaunchKernelEx(config, f, kernelParams, extra); };
   if (config == nullptr) return call();
   return launch(extended("cuLaunchKernelEx", *config, f, false, kernelParams, extra), call);
 }
 
 CUresult wrap::cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** kernelParams,
                                      void** extra) noexcept {
-  auto call = [&] { return driver()->cuLaunchKernelEx_ptsz(config, f, kernelParams, extra); };
+  auto call = [=] { return driver()->cuLaunchKernelEx_ptsz(config, f, kernelParams, extra); };
   if (config == nullptr) return call();
   return launch(extended("cuLaunchKernelEx_ptsz", *config, f, true, kernelParams, extra), call);
 }
@@ -211,7 +246,7 @@ CUresult wrap::cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, un
   return launch(
       plain("cuLaunchCooperativeKernel", f, {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ},
             sharedMemBytes, hStream, false, true, kernelParams, nullptr),
-      [&] {
+      [=] {
         return driver()->cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
                                                    blockDimZ, sharedMemBytes, hStream, kernelParams);
       });
@@ -225,7 +260,7 @@ CUresult wrap::cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDim
   return launch(
       plain("cuLaunchCooperativeKernel_ptsz", f, {gridDimX, gridDimY, gridDimZ},
             {blockDimX, blockDimY, blockDimZ}, sharedMemBytes, hStream, true, true, kernelParams, nullptr),
-      [&] {
+      [=] {
         return driver()->cuLaunchCooperativeKernel_ptsz(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
                                                         blockDimZ, sharedMemBytes, hStream, kernelParams);
       });

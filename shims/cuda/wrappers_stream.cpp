@@ -228,13 +228,13 @@ CUresult wrap::cuCtxDestroy_v2(CUcontext ctx) noexcept {
 
 CUresult wrap::cuCtxSetCurrent(CUcontext ctx) noexcept {
   CUresult result = driver()->cuCtxSetCurrent(ctx);
-  if (result == CUDA_SUCCESS && ctx != nullptr && device_of(ctx) < 0) note_current_context();
+  if (result == CUDA_SUCCESS && ctx != nullptr) note_current_context(ctx);
   return result;
 }
 
 CUresult wrap::cuCtxPushCurrent_v2(CUcontext ctx) noexcept {
   CUresult result = driver()->cuCtxPushCurrent_v2(ctx);
-  if (result == CUDA_SUCCESS && ctx != nullptr && device_of(ctx) < 0) note_current_context();
+  if (result == CUDA_SUCCESS && ctx != nullptr) note_current_context(ctx);
   return result;
 }
 
