@@ -3,11 +3,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <new>
 #include <unordered_map>
+#include <utility>
 
 #include "common/clock.h"
 #include "common/timeline.h"
@@ -18,12 +20,16 @@ namespace {
 constexpr size_t max_name_bytes = 256, max_names = 16384, max_paths = 16384, max_depth = 128;
 
 using Name = uint32_t;
+constexpr Name unnamed = UINT32_MAX;
 
+// A program opens many more ranges than anybody asks for: a name gets its number, and a thread's range its
+// serial, when somebody does.
 struct Open {
-  const void* domain;
-  Name name;
-  uint64_t serial;
-  uint64_t start_ns;  // 0: nobody asks
+  const void* domain = nullptr;
+  std::string text{};
+  Name name = unnamed;
+  uint64_t serial = 0;    // 0: none yet
+  uint64_t start_ns = 0;  // 0: nobody asks
 };
 
 uint64_t start_ns() noexcept {
@@ -50,7 +56,8 @@ std::atomic<bool> used{false}, told{false};
 std::atomic<uint64_t> process_changes{0}, serials{0};
 
 struct Thread {
-  std::vector<Open> stack;
+  std::vector<Open> stack;  // beyond `depth`: ended, kept for the memory of their texts
+  size_t depth = 0;
   size_t too_deep = 0;  // pushed beyond what is kept
   bool changed = true;
   uint64_t process_seen = 0;
@@ -83,6 +90,11 @@ Name name_of(Table& all, std::string_view text) {
   return entry.first->second;
 }
 
+Name name_of(Table& all, Open* range) {
+  if (range->name == unnamed) range->name = name_of(all, range->text);
+  return range->name;
+}
+
 Path path_of(Table& all, std::vector<Name> names) {
   auto known = all.paths.find(names);
   if (known != all.paths.end()) return known->second;
@@ -98,19 +110,19 @@ Path path_of(Table& all, std::vector<Name> names) {
 
 int depth_in(const Thread& thread, const void* domain) {
   int depth = static_cast<int>(thread.too_deep);
-  for (const Open& entry : thread.stack) depth += entry.domain == domain ? 1 : 0;
+  for (size_t i = 0; i < thread.depth; ++i) depth += thread.stack[i].domain == domain ? 1 : 0;
   return depth;
 }
 
-void has_closed(const Open& range, bool is_a_threads) noexcept try {
-  if (range.start_ns == 0) return;
+void has_closed(Open* range, bool is_a_threads) noexcept try {
+  if (range->start_ns == 0) return;
   timeline::Thing thing{word::timed::range, {}, {}, {}};
   {
     std::lock_guard<std::mutex> lock(table().mutex);
-    thing.name = *table().texts[range.name];
+    thing.name = *table().texts[name_of(table(), range)];
   }
   if (is_a_threads) thing.thread = ::syscall(SYS_gettid);
-  timeline::add(timeline::meet(thing), {range.start_ns, now_ns()});
+  timeline::add(timeline::meet(thing), {range->start_ns, now_ns()});
 } catch (const std::bad_alloc&) {
   // The timeline lacks it.
 }
@@ -121,17 +133,18 @@ int push(const void* domain, std::string_view name) noexcept try {
   used.store(true, std::memory_order_relaxed);
   Thread& here = thread();
   int depth = depth_in(here, domain);
-  if (here.stack.size() >= max_depth) {
+  if (here.depth >= max_depth) {
     ++here.too_deep;
     return depth;
   }
-  Table& all = table();
-  Name number = 0;
-  {
-    std::lock_guard<std::mutex> lock(all.mutex);
-    number = name_of(all, name);
-  }
-  here.stack.push_back({domain, number, ++serials, start_ns()});
+  if (here.depth == here.stack.size()) here.stack.emplace_back();
+  Open& range = here.stack[here.depth];
+  range.text.assign(name.substr(0, max_name_bytes));
+  range.domain = domain;
+  range.name = unnamed;
+  range.serial = 0;
+  range.start_ns = start_ns();
+  ++here.depth;
   here.changed = true;
   return depth;
 } catch (const std::bad_alloc&) {
@@ -145,10 +158,11 @@ int pop(const void* domain) noexcept {
     return depth_in(*mine, domain);
   }
   std::vector<Open>& stack = mine->stack;
-  for (size_t i = stack.size(); i-- > 0;) {
+  for (size_t i = mine->depth; i-- > 0;) {
     if (stack[i].domain != domain) continue;
-    has_closed(stack[i], true);
-    stack.erase(stack.begin() + static_cast<ptrdiff_t>(i));
+    has_closed(&stack[i], true);
+    const auto ended = stack.begin() + static_cast<ptrdiff_t>(i);
+    std::rotate(ended, ended + 1, stack.begin() + static_cast<ptrdiff_t>(mine->depth--));
     mine->changed = true;
     return depth_in(*mine, domain);
   }
@@ -160,7 +174,7 @@ uint64_t start(std::string_view name) noexcept try {
   std::lock_guard<std::mutex> lock(all.mutex);
   uint64_t number = ++serials;
   if (all.process_ranges.size() < max_depth)
-    all.process_ranges.push_back({nullptr, name_of(all, name), number, start_ns()});
+    all.process_ranges.push_back({nullptr, {}, name_of(all, name), number, start_ns()});
   process_changes.fetch_add(1, std::memory_order_release);
   used.store(true, std::memory_order_relaxed);
   return number;
@@ -176,25 +190,24 @@ void end(uint64_t range) noexcept {
     std::lock_guard<std::mutex> lock(all.mutex);
     for (size_t i = 0; i < all.process_ranges.size(); ++i) {
       if (all.process_ranges[i].serial != range) continue;
-      closed = all.process_ranges[i];
+      closed = std::move(all.process_ranges[i]);
       all.process_ranges.erase(all.process_ranges.begin() + static_cast<ptrdiff_t>(i));
       process_changes.fetch_add(1, std::memory_order_release);
       break;
     }
   }
-  has_closed(closed, false);
+  has_closed(&closed, false);
 }
 
 void close_all() noexcept try {
   if (!timeline::is_on()) return;
-  for (; mine != nullptr && !mine->stack.empty(); mine->stack.pop_back())
-    has_closed(mine->stack.back(), true);
+  for (; mine != nullptr && mine->depth != 0; --mine->depth) has_closed(&mine->stack[mine->depth - 1], true);
   std::vector<Open> left;
   {
     std::lock_guard<std::mutex> lock(table().mutex);
     left.swap(table().process_ranges);
   }
-  for (const Open& range : left) has_closed(range, false);
+  for (Open& range : left) has_closed(&range, false);
 } catch (const std::bad_alloc&) {
   // The timeline lacks them.
 }
@@ -216,7 +229,7 @@ Path here() noexcept try {
   std::lock_guard<std::mutex> lock(all.mutex);
   std::vector<Name> names;
   for (const Open& range : all.process_ranges) names.push_back(range.name);
-  for (const Open& entry : thread.stack) names.push_back(entry.name);
+  for (size_t i = 0; i < thread.depth; ++i) names.push_back(name_of(all, &thread.stack[i]));
   thread.path = path_of(all, std::move(names));
   thread.changed = false;
   thread.process_seen = process;
@@ -243,7 +256,11 @@ std::vector<uint64_t> serials_here() {
     std::lock_guard<std::mutex> lock(all.mutex);
     for (const Open& range : all.process_ranges) found.push_back(range.serial);
   }
-  for (const Open& entry : thread().stack) found.push_back(entry.serial);
+  Thread& here = thread();
+  for (size_t i = 0; i < here.depth; ++i) {
+    if (here.stack[i].serial == 0) here.stack[i].serial = ++serials;
+    found.push_back(here.stack[i].serial);
+  }
   return found;
 }
 

@@ -9,6 +9,7 @@
 #include <new>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "common/capture.h"
 #include "common/clock.h"
@@ -88,8 +89,8 @@ void append_utf8(std::string* out, uint32_t c) {
   }
 }
 
-std::string text_of(const char* text) {
-  return text == nullptr ? std::string() : std::string(text, ::strnlen(text, 256));
+std::string_view text_of(const char* text) {
+  return text == nullptr ? std::string_view() : std::string_view(text, ::strnlen(text, 256));
 }
 
 std::string text_of(const wchar_t* text) {
@@ -99,46 +100,48 @@ std::string text_of(const wchar_t* text) {
   return out;
 }
 
-std::string text_of(const Attributes* attributes) {
-  if (attributes == nullptr || attributes->message == nullptr || attributes->size < sizeof(Attributes))
-    return {};
-  switch (attributes->message_type) {
-    case message_ascii:
-      return text_of(static_cast<const char*>(attributes->message));
-    case message_unicode:
-      return text_of(static_cast<const wchar_t*>(attributes->message));
-    case message_registered:
-      return *static_cast<const std::string*>(attributes->message);
-    default:
-      return {};
+// Whatever goes wrong in a name is the name's loss: the range counts.
+template <typename Text, typename Use>
+auto with_text(Text text, Use&& use) noexcept {
+  try {
+    return use(text_of(text));
+  } catch (const std::bad_alloc&) {
+    return use("");
   }
 }
 
-// Whatever goes wrong in a name is the name's loss: the range counts.
+template <typename Use>
+auto with_text(const Attributes* attributes, Use&& use) noexcept {
+  if (attributes == nullptr || attributes->message == nullptr || attributes->size < sizeof(Attributes))
+    return use("");
+  switch (attributes->message_type) {
+    case message_ascii:
+      return with_text(static_cast<const char*>(attributes->message), use);
+    case message_unicode:
+      return with_text(static_cast<const wchar_t*>(attributes->message), use);
+    case message_registered:
+      return use(*static_cast<const std::string*>(attributes->message));
+    default:
+      return use("");
+  }
+}
+
 template <typename Text>
 int push(const void* domain, Text text) noexcept {
   KeepErrno keep_errno;
-  try {
-    return ranges::push(domain, text_of(text));
-  } catch (const std::bad_alloc&) {
-    return ranges::push(domain, "");
-  }
+  return with_text(text, [=](std::string_view name) noexcept { return ranges::push(domain, name); });
 }
 
 template <typename Text>
 uint64_t start(Text text) noexcept {
   KeepErrno keep_errno;
-  try {
-    return ranges::start(text_of(text));
-  } catch (const std::bad_alloc&) {
-    return ranges::start("");
-  }
+  return with_text(text, [](std::string_view name) noexcept { return ranges::start(name); });
 }
 
 template <typename Text>
 const void* register_text(std::set<std::string>& set, Text text) noexcept {
   try {
-    return keep(set, text_of(text));
+    return keep(set, std::string(text_of(text)));
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
