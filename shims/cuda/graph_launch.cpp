@@ -83,8 +83,9 @@ class TargetLaunch {
       if (kernel == nullptr) continue;
       capture::note(*kernel, node.launch.grid, node.launch.block, launch_.stream);
       bool is_looked_at = capture::look(*kernel);
-      if (is_looked_at || kernel->interest.load(std::memory_order_acquire) == Interest::owned)
-        capture::wants(launch_.describe(node, path + std::to_string(i)));
+      if (!is_looked_at && kernel->interest.load(std::memory_order_acquire) != Interest::owned) continue;
+      launch_.find_context();
+      capture::wants(launch_.describe(node, path + std::to_string(i)));
     }
   }
 
@@ -100,7 +101,7 @@ class TargetLaunch {
         visit(node.inner, path + std::to_string(i) + ".", inside);
         order_.leave(inside, branch);
       } else {
-        is_known = take(node, leaf_++, path + std::to_string(i), branch) || !node.enabled ||
+        is_known = take(node, leaf_++, path, i, branch) || !node.enabled ||
                    (can_be_disabled(node.type) && node.type != CU_GRAPH_NODE_TYPE_KERNEL);
       }
       order_.end_node(branch, is_known);
@@ -108,12 +109,13 @@ class TargetLaunch {
   }
 
   // Whether it was a kernel that is captured.
-  bool take(const GraphNode& node, size_t leaf, const std::string& number, uint64_t branch) {
+  bool take(const GraphNode& node, size_t leaf, const std::string& path, size_t number, uint64_t branch) {
     Kernel* kernel = node.launch.kernel;
     if (kernel == nullptr || !node.enabled) return false;
     capture::note(*kernel, node.launch.grid, node.launch.block, launch_.stream);
     if (!capture::look(*kernel)) return false;
-    Launch launch = launch_.describe(node, number);
+    launch_.find_context();
+    Launch launch = launch_.describe(node, path + std::to_string(number));
     launch.branch = branch;
     if (!capture::wants(launch)) return false;
     std::string reason;
@@ -266,8 +268,7 @@ CUgraph forget_exec(CUgraphExec exec) noexcept {
 
 CUresult launch_graph(CUgraphExec handle, CUstream stream, bool per_thread) noexcept {
   if (stopped_graphs.load(std::memory_order_relaxed) != 0) keep_order(nullptr);
-  const CUcontext context = context_of(stream, per_thread);
-  GraphLaunch launch = {handle, stream, per_thread, context, std::max(0, device_of(context)), {}};
+  GraphLaunch launch = {handle, stream, per_thread, nullptr, {}};
   std::shared_ptr<GraphExec> exec = exec_of(handle);
   // Launched into a capture it becomes a child graph of the next one.
   if (exec == nullptr || captures_now(stream, per_thread)) {
@@ -276,15 +277,17 @@ CUresult launch_graph(CUgraphExec handle, CUstream stream, bool per_thread) noex
   }
   launch.turn = capture::graph_launched(&exec->number);
   const capture::GraphWish wish = capture::graph_wish(launch.turn);
-  if (wish != capture::GraphWish::nothing && exec->has_stops)
-    return of_any_order(launch, launch_with_stops(launch, *exec));
-  TargetLaunch target(launch, *exec, wish == capture::GraphWish::range);
+  const bool is_range = wish == capture::GraphWish::range;
+  const bool stops = wish != capture::GraphWish::nothing && exec->has_stops;
+  if (stops || is_range || stream_order::recording.load(std::memory_order_relaxed)) launch.find_context();
+  if (stops) return of_any_order(launch, launch_with_stops(launch, *exec));
+  TargetLaunch target(launch, *exec, is_range);
   if (wish == capture::GraphWish::nothing) {
     target.count();
     return of_any_order(launch, launch_whole(launch, *exec));
   }
   const CUresult result = target.run();
-  if (wish == capture::GraphWish::range) {
+  if (is_range) {
     stream_order::end();
     capture::graph_ended(launch.turn);
   }

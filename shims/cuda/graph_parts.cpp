@@ -221,12 +221,16 @@ std::unique_ptr<Parts> copied_parts(const GraphLaunch& launch, const GraphExec& 
   return std::make_unique<CopiedParts>(launch, exec);
 }
 
+void GraphLaunch::find_context() noexcept {
+  if (context == nullptr) context = context_of(stream, per_thread);
+}
+
 Launch GraphLaunch::describe(const GraphNode& node, const std::string& number) const {
   Launch launch = node.launch;
   launch.stream = per_thread && stream == nullptr ? CU_STREAM_PER_THREAD : stream;
   if (launch.context == nullptr) launch.context = context;
   int own = device_of(static_cast<CUcontext>(launch.context));
-  launch.device = own >= 0 ? own : device;
+  launch.device = own >= 0 ? own : std::max(0, device_of(context));
   launch.route = "cuGraphLaunch node " + number;
   launch.turn = turn;
   launch.node = node.handle;
@@ -241,7 +245,7 @@ CUresult launch_exec(const GraphLaunch& launch) noexcept {
 CUresult launch_whole(const GraphLaunch& launch, const GraphExec& exec) noexcept {
   gate::Pass pass;
   const CUresult result = launch_exec(launch);
-  if (result != CUDA_SUCCESS) return result;
+  if (result != CUDA_SUCCESS || !exec.has_stops) return result;
   try {
     note_memory(memory_of(exec.nodes));
   } catch (const std::bad_alloc&) {

@@ -13,16 +13,14 @@ namespace kerncap::cuda {
 struct GraphLaunch {
   CUgraphExec exec = nullptr;
   CUstream stream = nullptr;
-  bool per_thread = false;  // `_ptsz`: a null stream is the thread's own
-  CUcontext context = nullptr;
-  int device = 0;
+  bool per_thread = false;      // `_ptsz`: a null stream is the thread's own
+  CUcontext context = nullptr;  // once it was looked for
   GraphTurn turn;
 
+  void find_context() noexcept;
   // A kernel node of it as a launch; `number` is the node's.
   Launch describe(const GraphNode& node, const std::string& number) const;
-  GraphLaunch of(CUgraphExec part) const noexcept {
-    return {part, stream, per_thread, context, device, turn};
-  }
+  GraphLaunch of(CUgraphExec part) const noexcept { return {part, stream, per_thread, context, turn}; }
 };
 
 class Parts {
