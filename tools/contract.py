@@ -38,6 +38,8 @@ C_TYPES = {
     "unsigned long long": "ctypes.c_uint64",
     "char*": "ctypes.c_char_p",
     "unsigned long long*": "ctypes.c_void_p",
+    "long long*": "ctypes.c_void_p",
+    "void*": "ctypes.c_void_p",
 }
 _ENTRY = re.compile(r"^KERNCAP_(\w+?)\((.*?)\)\s*(?://\s*(.*))?$")
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "common/capture.h"
+#include "cuda/run_lookup.h"
 #include "cuda/torch_mirror.h"
 
 #define KERNCAP_FUNCTION(name, result, parameters) \
@@ -76,4 +77,16 @@ void kerncap_cuda_mirror_answer(unsigned long long request, const unsigned long 
 
 void kerncap_cuda_mirror_offer(const unsigned long long* triples, long count) {
   cuda::torch_mirror::offer(triples, count);
+}
+
+int kerncap_cuda_run_add(void* descriptor, void* original, void* watched) {
+  return cuda::run_lookup::add(descriptor, original, watched) ? 1 : 0;
+}
+
+void kerncap_cuda_run_count(void* kernel, long long* left) {
+  cuda::run_lookup::count(kernel, left);
+}
+
+void* kerncap_cuda_run_get(void* descriptor, void* kernel, void*) {
+  return cuda::run_lookup::get(descriptor, kernel);
 }

@@ -483,3 +483,6 @@ class Functions:
         self.mirror_wait = function("mirror_wait", ctypes.c_uint64)
         self.mirror_answer = function("mirror_answer", None, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_long)
         self.mirror_offer = function("mirror_offer", None, ctypes.c_void_p, ctypes.c_long)
+        self.run_add = function("run_add", ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+        self.run_count = function("run_count", None, ctypes.c_void_p, ctypes.c_void_p)
+        self.run_get = function("run_get", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)

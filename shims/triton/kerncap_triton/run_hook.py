@@ -68,7 +68,11 @@ class ArmableRunHook(RunHook):
         return self._watched if fn is None else MethodType(self._watched, fn)
 
 
-def run_hook(session: Session, original: Callable[..., Any], watched: Callable[..., Any]) -> RunHook:
+def run_hook(session: Session, original: Callable[..., Any], watched: Callable[..., Any]) -> Any:
+    if session.lookups is not None:
+        made = session.lookups.descriptor(original, functools.wraps(original)(watched))
+        if made is not None:
+            return made
     kind = RunHook if session.page is None else ArmableRunHook
     return kind(session, original, watched)
 

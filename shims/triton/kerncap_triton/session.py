@@ -14,7 +14,17 @@ import time
 import weakref
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import arming, listing_rows, native_shims, nvtx_ranges, ranks, record_writer, session_marks, timeline
+from . import (
+    arming,
+    listing_rows,
+    native_run,
+    native_shims,
+    nvtx_ranges,
+    ranks,
+    record_writer,
+    session_marks,
+    timeline,
+)
 from .contract import Options, RecordKind, key, word
 from .kernels import MAX_STEP, Counters, Kernel
 from .selection import Selection
@@ -38,6 +48,7 @@ class Session:
             self.options = Options(json.load(file))
         self.folder = os.path.dirname(os.path.abspath(path))
         self.page = arming.Page.of(self.folder, self.options)
+        self.lookups = native_run.find() if self.page is None else None
         timeline.is_on = self.options.timeline
         self.generation = 0
         self.thread = ThreadState()
@@ -50,7 +61,7 @@ class Session:
         """The state of a process that has launched nothing; a forked child counts from zero again."""
         self.lock = threading.RLock()
         self.selection = Selection(self.options)
-        self.by_object: Dict[int, Counters] = {}
+        self.by_object: Dict[int, Counters] = {} if self.lookups is None else native_run.Counted(self.lookups)
         self._references: Dict[int, Any] = {}
         self._by_key: Dict[Tuple[Any, ...], Counters] = {}
         self.process_folder: Optional[str] = None
@@ -92,7 +103,8 @@ class Session:
             counters = self._by_key.get(kernel.key)
             if counters is None:
                 listed = listing_rows.Rows(self._room) if self.selection.list_only else None
-                counters = Counters(kernel, self.selection.name_matches(kernel), listed)
+                kind = Counters if self.lookups is None else native_run.CountersOfShim
+                counters = kind(kernel, self.selection.name_matches(kernel), listed)
                 self._close(counters)
                 self._by_key[kernel.key] = counters
                 if kernel.mode != word.mode.interpreter:
