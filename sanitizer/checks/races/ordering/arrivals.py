@@ -18,6 +18,7 @@ from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.ordering.pair_order import PairOrder
 from kerncap.sanitizer.checks.races.ordering.program_order import ProgramOrder
 from kerncap.sanitizer.checks.races.ordering.sync_words import Words, line_of
+from kerncap.sanitizer.checks.races.shared_bytes import Points
 from kerncap.sanitizer.checks.races.sides import Side
 from kerncap.sanitizer.checks.spin_loops import (
     Poll,
@@ -29,7 +30,7 @@ from kerncap.sanitizer.checks.spin_loops import (
     rmw_value,
     semantics_of,
 )
-from kerncap.sanitizer.symbolic.expr import Expr
+from kerncap.sanitizer.symbolic.expr import Expr, var
 from kerncap.sanitizer.ttir.ir import Operation
 from kerncap.sanitizer.walk.access import Access
 
@@ -57,6 +58,7 @@ class Arrival:
     weak: tuple[str, ...]  # the atomics order nothing but themselves
     unclear: tuple[str, ...]
     contents: bool
+    repeated: bool  # a program arrives more than once at a word
     alone: bool  # one program at most gets through at each word, whatever else is wrong
 
     def order(self, left: Access, right: Access, found: PairOrder) -> None:
@@ -75,16 +77,29 @@ class Arrival:
                     found.defects.append(
                         f"{line_of(late.location)} comes after the arrival at {line_of(self.arrive.location)}"
                     )
+                elif self._before_its_loop(late):
+                    found.unclear.append(f"the arrival at {line_of(self.arrive.location)} is in a loop")
+            elif any(
+                self._before(early) and self._behind_its_loop(late)
+                for early, late in ((left, right), (right, left))
+            ):
+                found.unclear.append(f"the wait for {line_of(self.arrive.location)} is in a loop")
             return
         both_after = self._after(left) and self._after(right)
         defects = () if both_after and self.alone else self.defects
         if not both_after and self.arrive not in (left.operation, right.operation):
             defects += self.weak  # what was written before has to be seen, too
         if defects or self.unclear:
-            found.defects += defects
-            found.unclear += self.unclear
+            # What is done before some arrivals of a program only, may be before the first.
+            early = left if self._before(left) else right
+            sure = not self.repeated or early.path is self.word.access.path
+            found.defects += defects if sure else ()
+            found.unclear += self.unclear if sure else (*defects, *self.unclear)
             return
         found.words += ordered
+        if any(v.kind == "loop" for one in (self.word.address, self.seen_from) for v in one.variables):
+            # Where the words differ, those of earlier rounds may order the two.
+            found.unclear.append(f"the wait for {line_of(self.arrive.location)} is in a loop")
         found.constructs.append(self)
         found.contents |= self.contents
 
@@ -107,6 +122,14 @@ class Arrival:
         if operation.order > self.arrive.order or len(access.loops) < self.loops:
             return False
         return self.order_of.postdominates(self.arrive, operation)
+
+    def _before_its_loop(self, access: Access) -> bool:
+        loops = self.order_of.repeats(self.arrive, access.operation)
+        return bool(loops) and self.order_of.postdominates(loops[-1], access.operation)
+
+    def _behind_its_loop(self, access: Access) -> bool:
+        loops = self.order_of.repeats(self.wait.loop, access.operation) if self.wait else []
+        return bool(loops) and self.order_of.dominates(loops[-1], access.operation)
 
     def _after(self, access: Access) -> bool:
         if self.wait is None:
@@ -184,6 +207,7 @@ def _last_arriver(
         weak=tuple(_weak(operation, ("acq_rel",))),
         unclear=tuple(unclear),
         contents=contents,
+        repeated=_repeated(words, word),
         alone=not words.writers(word, [operation]) and _passes_once(words, word, passes),
     )
 
@@ -226,6 +250,7 @@ def _waited_for(order: ProgramOrder, words: Words, wait: Wait) -> Arrival | None
         weak=tuple(weak),
         unclear=tuple(unclear),
         contents=contents,
+        repeated=_repeated(words, word),
         alone=False,
     )
 
@@ -264,7 +289,7 @@ def _judge(
     """
     operation = word.access.operation
     where = line_of(operation.location)
-    points = words.points(word)
+    points = _arrivals(words, word)
     if points is None:
         return [], [f"how often each word is counted at {where} is not known"], False
     addresses, arrivals = np.unique(points.addresses, return_counts=True)
@@ -291,7 +316,9 @@ def _judge(
     if value is None or before_own:
         return [], [f"the arrival at {where} is not counted or set by a constant"], True
     if np.any(arrivals != 1):
-        return [f"the flag set at {where} is set by {int(arrivals.max())} programs"], [], True
+        most = int(arrivals.max())
+        times = f"{most} times" if _repeated(words, word) else f"by {most} programs"
+        return [f"the flag set at {where} is set {times}"], [], True
     if np.any(passes(start)):
         return [f"{reader} does not wait: the flag set at {where} is up before the launch"], [], True
     if not np.all(passes(np.full(1, value, dtype=np.int64))):
@@ -299,9 +326,21 @@ def _judge(
     return [], [], True
 
 
+def _arrivals(words: Words, word: Side) -> Points | None:
+    """All of them, in every iteration."""
+    return words.points(word, *(var(loop.counter) for loop in word.access.loops))
+
+
+def _repeated(words: Words, word: Side) -> bool:
+    points = _arrivals(words, word)
+    if points is None:
+        return True
+    return len(np.unique([points.addresses, points.programs], axis=1).T) < len(points.addresses)
+
+
 def _passes_once(words: Words, word: Side, passes: Passes) -> bool:
     """Whether at most one of the values that arrivals find lets its program through."""
-    points = words.points(word)
+    points = _arrivals(words, word)
     step = rmw_value(word.access.operation)
     if points is None or step is None or step <= 0:
         return False

@@ -112,6 +112,11 @@ def find_locks(order: ProgramOrder, words: Words, waits: Sequence[Wait]) -> list
             if not any(order.dominates(other.loop, release) for other, *_ in taken):
                 defects.append(f"{line_of(release.location)} releases a lock that is not held")
         unclear, contents = _turns(words, wait, releases) if by_turn else _start(words, wait, word)
+        unclear += [
+            f"the lock taken at {line_of(wait.loop.location)} is released in a loop"
+            for release in releases
+            if order.repeats(release, wait.loop)
+        ]
         locks.append(Lock(wait, word, tuple(releases), order, tuple(defects), tuple(unclear), contents))
     return locks
 

@@ -38,6 +38,15 @@ class ProgramOrder:
             return last.order > lifted.order
         return not self._avoidable(block, lifted.parent, backwards=True)
 
+    def repeats(self, operation: Operation, after: Operation) -> list[Operation]:
+        """The loops around the operation, innermost first, that ``after`` is not in."""
+        outside = {ancestor for ancestor, _ in _ancestors(after)}
+        return [
+            ancestor
+            for ancestor, _ in _ancestors(operation)
+            if ancestor.name in ("scf.for", "scf.while") and ancestor not in outside
+        ]
+
     def exclusive(self, one: Operation, other: Operation) -> bool:
         """The two lie in different branches: no single pass through the code runs both."""
         for ancestor, region in _ancestors(one):

@@ -130,6 +130,58 @@ def grid_barrier(x, o, count, N: tl.constexpr, B: tl.constexpr):
 
 
 @triton.jit
+def rounds(x, o, word, FLAG: tl.constexpr, FIRST: tl.constexpr, N: tl.constexpr, B: tl.constexpr):
+    """Program 0 waits for N arrivals, the others arrive three times."""
+    pid = tl.program_id(0)
+    i = tl.arange(0, B)
+    if pid == 0:
+        while tl.atomic_add(word, 0) < N:
+            pass
+        tl.store(o + i, tl.load(x + B + i))
+    else:
+        if FIRST:
+            tl.store(x + pid * B + i, i.to(tl.float32))
+        for k in range(3):
+            if not FIRST:
+                tl.store(x + pid * B + i, i.to(tl.float32) + k)
+            if FLAG:
+                tl.atomic_xchg(word, 1)
+            else:
+                tl.atomic_add(word, 1)
+
+
+@triton.jit
+def released_often(sums, lock, B: tl.constexpr):
+    i = tl.arange(0, B)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    for _ in range(3):
+        tl.store(sums + i, tl.load(sums + i) + 1)
+        tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
+def all_flags(x, o, flags, LATER: tl.constexpr, N: tl.constexpr, B: tl.constexpr):
+    """Program 0 waits for each of the others, then reads what all of them wrote."""
+    pid = tl.program_id(0)
+    i = tl.arange(0, B)
+    total = tl.zeros((B,), tl.float32)
+    if pid == 0:
+        for k in range(1, N):
+            while tl.atomic_cas(flags + k, 1, 1) != 1:
+                pass
+            if not LATER and k > 1:
+                total += tl.load(x + (k - 1) * B + i)
+        if LATER:
+            for k in range(1, N):
+                total += tl.load(x + k * B + i)
+        tl.store(o + i, total)
+    else:
+        tl.store(x + pid * B + i, i.to(tl.float32))
+        tl.atomic_xchg(flags + pid, 1)
+
+
+@triton.jit
 def turns(x, turn, OFF: tl.constexpr, B: tl.constexpr):
     pid = tl.program_id(0) // OFF
     i = tl.arange(0, B)
@@ -210,6 +262,27 @@ def _barrier(count: int) -> Any:
     )  # fmt: skip
 
 
+def _rounds(programs: int, needed: int, flag: bool = False, first: bool = False) -> Any:
+    return launched(
+        rounds, (programs,), {"x": F, "o": F, "word": W}, [zeros(96), zeros(32), zeros(1, "int32")],
+        x=(3, 32), o=(32,), word=(1,), FLAG=flag, FIRST=first, N=needed, B=32,
+    )  # fmt: skip
+
+
+def _released_often() -> Any:
+    return launched(
+        released_often, (3,), {"sums": F, "lock": W}, [zeros(32), zeros(1, "int32")], sums=(32,), lock=(1,),
+        B=32,
+    )  # fmt: skip
+
+
+def _all_flags(later: bool) -> Any:
+    return launched(
+        all_flags, (4,), {"x": F, "o": F, "flags": W}, [zeros(128), zeros(32), zeros(4, "int32")],
+        x=(4, 32), o=(32,), flags=(4,), LATER=later, N=4, B=32,
+    )  # fmt: skip
+
+
 def _one_flag(volatile: bool) -> Any:
     return launched(
         one_flag, (6,), {"x": F, "o": F, "flag": W}, [zeros(32), zeros(192), zeros(1, "int32")], x=(32,),
@@ -235,6 +308,7 @@ ORDERED: dict[str, Any] = {
     "one flag": lambda: _one_flag(True),
     "barrier": lambda: _barrier(6),
     "turns": lambda: _turns(1),
+    "all arrivals of all rounds": lambda: _rounds(3, 6),
 }
 DISORDERED: dict[str, tuple[Any, str]] = {
     "never released": (lambda: _locked(RELEASE=0), "is not released on every path"),
@@ -250,7 +324,15 @@ DISORDERED: dict[str, tuple[Any, str]] = {
     "flag that is up already": (lambda: _chain(start=1), "up before the launch"),
     "relaxed flag": (lambda: _chain(SEM="relaxed"), "which does not order"),
     "barrier for one program less": (lambda: _barrier(5), "does not wait for all 6 arrivals"),
+    "flag that is set in each round": (lambda: _rounds(2, 1, flag=True), "is set 3 times"),
+    "arrivals of some rounds": (lambda: _rounds(3, 2), "does not wait for all 6 arrivals"),
     "plain polling": (lambda: _one_flag(False), ""),
+}
+UNSETTLED: dict[str, Any] = {
+    "store before the rounds": lambda: _rounds(2, 1, flag=True, first=True),
+    "lock that is released in a loop": lambda: _released_often(),
+    "read behind the loop that waits": lambda: _all_flags(later=True),
+    "read one round later": lambda: _all_flags(later=False),
 }
 
 
@@ -266,6 +348,12 @@ def test_order_that_is_wrong_is_found(name: str) -> None:
     settled = check(make())
     assert "violated" in outcomes(settled)
     assert any(detail in f.message for f in findings(settled)), [f.message for f in findings(settled)]
+
+
+@pytest.mark.parametrize("name", UNSETTLED)
+def test_order_that_loops_hide_stays_open(name: str) -> None:
+    settled = check(UNSETTLED[name]())
+    assert outcomes(settled) == {"proved", "unproven"}, findings(settled)
 
 
 def test_too_many_arrivals_expected_let_nobody_through() -> None:
