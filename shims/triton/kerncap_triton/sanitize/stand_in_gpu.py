@@ -40,9 +40,12 @@ def install(torch: Any, target_name: str, parse: Callable[[str], Any], note: Cal
                 setattr(module, name, _answered(getattr(module, name), method, answer))
     if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
         torch._C._cuda_getCurrentRawStream = lambda device=None: 0
-    cuda.device, cuda.device_of = _Nothing, _Nothing
+    cuda.device = cuda._DeviceGuard = cuda.device_of = _Nothing
     cuda.Stream, cuda.Event, _Stream.device = _Stream, _Event, answer.gpu
     cuda.default_generators = (torch.default_generator,)
+    torch._C._dynamo.guards._empty_strided_cuda = lambda size, stride, dtype: torch.empty_strided(
+        size, stride, dtype=dtype
+    )
     if target_name.startswith("hip"):
         torch.version.hip = torch.version.hip or "7.0"
     else:
@@ -194,7 +197,7 @@ def _answered(original: Any, method: Any, answer: _Answers) -> Any:
 
 
 class _Nothing:
-    """In place of ``torch.cuda.device`` and ``device_of``: there is one device."""
+    """In place of ``torch.cuda.device`` and its relatives: there is one device."""
 
     def __init__(self, device: Any = None) -> None:
         self.idx, self.prev_idx = 0, 0

@@ -44,6 +44,7 @@ def made():
     yield torch.zeros(100, device=0)
     yield torch.zeros(100).new_empty(100, device=cuda)
     yield torch.empty_like(torch.zeros(100), device=cuda)
+    yield torch._C._dynamo.guards._empty_strided_cuda((100,), (1,), torch.float32)
     yield torch.rand(100, device=cuda, generator=torch.Generator(device="cuda").manual_seed(1))
     yield torch.zeros(100, pin_memory=True).cuda(non_blocking=True)
     yield torch.zeros(100).pin_memory()
@@ -58,7 +59,11 @@ def made():
 
 for x in made():
     assert x.is_cuda and x.device.type == "cpu"
-    with torch.cuda.device(x.device), torch.cuda.stream(torch.cuda.current_stream()):
+    with (
+        torch.cuda.device(x.device),
+        torch.cuda._DeviceGuard(x.device.index),
+        torch.cuda.stream(torch.cuda.current_stream()),
+    ):
         fill[(2,)](x, 100, 64)
     assert x.eq(1).all()
 
