@@ -141,6 +141,7 @@ class Launch:
     sources: Mapping[str, str] = field(default_factory=dict)
     configuration: Mapping[str, str] = field(default_factory=dict)  # constexprs and options, for the report
     target: str = ""  # "cuda:90", "hip:gfx942": what the TTIR was made for
+    triton: str = ""  # the version that compiles it; empty: not known
     label: str = ""  # "launch 3", "configuration 2 of 5": tells launches of one kernel apart
 
     @property

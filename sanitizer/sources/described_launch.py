@@ -41,6 +41,7 @@ def launch_of(
         sources=sources,
         configuration=facts.configuration,
         target=facts.target,
+        triton=facts.triton,
         label=facts.label,
     )
 

@@ -118,6 +118,7 @@ def launch_from_reproducer(
         sources=texts_of(reproducer),
         configuration=dict(_configuration(manifest)),
         target=target or target_of(manifest.device),
+        triton=manifest.platform.packages.get("triton", ""),
     )
 
 

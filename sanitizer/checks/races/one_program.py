@@ -64,7 +64,7 @@ def with_one_program(analysis: Analysis, settled: list[Settled]) -> list[Settled
 
 def _candidates(analysis: Analysis) -> set[Pair]:
     """Pairs of operations of which the second may come after the first, at the same place in another lane."""
-    barriers = _barriers(analysis)
+    barriers = barriers_of(analysis)
     if not analysis.walked.accesses:
         operations = list(memory_operations(analysis.module))
         return {
@@ -72,7 +72,7 @@ def _candidates(analysis: Analysis) -> set[Pair]:
             for first in operations
             for second in operations
             if _stores(MEMORY[first.name], MEMORY[second.name])
-            and _unordered(barriers[MEMORY[first.name] == "load"], first, second)
+            and unordered(barriers[MEMORY[first.name] == "load"], first, second)
         }
     accesses = [(one, sides_of(analysis, one)) for one in analysis.walked.accesses]
     ranges = Ranges(analysis.solver)
@@ -81,7 +81,7 @@ def _candidates(analysis: Analysis) -> set[Pair]:
         for second, seconds in accesses:
             pair = first.operation, second.operation
             between = barriers[first.kind == "load"]
-            if pair in found or not _counts(first, second) or not _unordered(between, *pair):
+            if pair in found or not _counts(first, second) or not unordered(between, *pair):
                 continue
             if any(
                 _may_meet(analysis, ranges, left, right)
@@ -126,7 +126,7 @@ def _is_same_lane(relation: Relation, left: Access, right: Access) -> bool:
     )
 
 
-def _barriers(analysis: Analysis) -> tuple[list[Barrier], list[Barrier]]:
+def barriers_of(analysis: Analysis) -> tuple[list[Barrier], list[Barrier]]:
     """What orders a store and what comes after it; and what orders a load and a store after it.
 
     A reduction in a loop is one for what is around the loop, too: a loop with no rounds has nothing to store.
@@ -149,7 +149,7 @@ def _is_loop(operation: Operation) -> bool:
     return operation.name == "scf.for"
 
 
-def _unordered(barriers: list[Barrier], first: Operation, second: Operation) -> bool:
+def unordered(barriers: list[Barrier], first: Operation, second: Operation) -> bool:
     """Whether there is a way from one operation to another by no barrier: straight on, or round a loop."""
     outer, inner = _blocks(first), _blocks(second)
     shared = [block for block in outer if block in inner]

@@ -88,9 +88,13 @@ def launch_of(
         arguments.append(
             TensorArgument(name, len(storages) - 1, address, dtype, itemsize, shape, tuple(strides))
         )
+    import triton
+
     x, y, z = (*grid, 1, 1, 1)[:3]
     ttir = ttir_of(kernel, signature, constants or {})
-    return Launch(kernel.__name__, ttir, (x, y, z), tuple(arguments), tuple(storages))
+    return Launch(
+        kernel.__name__, ttir, (x, y, z), tuple(arguments), tuple(storages), triton=triton.__version__
+    )
 
 
 def analysis_of(launch: Launch, **options: Any) -> Analysis:

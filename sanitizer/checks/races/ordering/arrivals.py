@@ -110,6 +110,10 @@ class Arrival:
             return frozenset((self.arrive,))
         return frozenset(poll.operation for poll in self.polls)
 
+    @property
+    def releases(self) -> Sequence[Operation]:
+        return (self.arrive,)
+
     def inside(self, operation: Operation) -> bool:
         """Whether the operation only runs after the last arrival."""
         return self.order_of.dominates(self.wait.loop, operation) if self.wait else operation in self.guarded

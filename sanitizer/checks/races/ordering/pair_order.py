@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +17,11 @@ class Construct(Protocol):
     @property
     def entered_by(self) -> frozenset[Operation]:
         """The operations by which a program comes in."""
+        ...
+
+    @property
+    def releases(self) -> Sequence[Operation]:
+        """The operations by which a program lets others in."""
         ...
 
     @property

@@ -13,10 +13,12 @@ Whatever else atomics are used for leaves a conflict undecided, never settled.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.races.disjoint_tiles import Relation
+from kerncap.sanitizer.checks.races.one_program import barriers_of, unordered
 from kerncap.sanitizer.checks.races.ordering.arrivals import Arrival, find_arrivals
 from kerncap.sanitizer.checks.races.ordering.locks import Lock, find_locks
 from kerncap.sanitizer.checks.races.ordering.pair_order import Construct, PairOrder
@@ -49,6 +51,8 @@ class Synchronisation:
         self._accesses = {access.operation: access for access in analysis.walked.accesses}
         if not self._active:
             return
+        self._has_barriers = _puts_barriers(analysis.launch.triton)
+        self._barriers = barriers_of(analysis)[0]
         words = Words(analysis)
         waits: list[Wait] = []
         for loop, wait in spin_loops(self._order.operations()):
@@ -106,6 +110,9 @@ class Synchronisation:
             lock.order(left, right, found)
         for arrival in self._arrivals:
             arrival.order(left, right, found)
+        if found.words and (open_ones := self._before_releases(left, right, found)):
+            found.words.clear()
+            found.unclear += open_ones
         for access in (left, right):
             for loop in self._strange:
                 if self._order.dominates(loop, access.operation):
@@ -115,6 +122,21 @@ class Synchronisation:
                 if operation is not None:
                     found.unclear.append(_not_understood(operation))
         return found
+
+    def _before_releases(self, left: Access, right: Access, found: PairOrder) -> list[str]:
+        """What other threads of a program may do after the one thread that says it is done."""
+        if self._has_barriers:
+            return []
+        return [
+            f"no barrier is between {line_of(one.location)} and {line_of(release.location)}: Triton puts one "
+            "before an atomic since 3.9; tl.debug_barrier() is one"
+            for construct in found.constructs
+            for release in construct.releases
+            for one in (left, right)
+            if (one.kind == "load" or one.shape)
+            and one.operation.order < release.order
+            and unordered(self._barriers, one.operation, release)
+        ]
 
     def without_atomics(self, condition: Expr) -> Expr:
         """A condition less the parts that rest on what an atomic gave: those hold for some interleaving."""
@@ -150,6 +172,12 @@ def _counters(analysis: Analysis, words: Words) -> Iterator[tuple[object, int]]:
             continue
         if not words.writers(side, [operation]):
             yield result.payload, abs(step)
+
+
+def _puts_barriers(triton: str) -> bool:
+    """Whether this version waits for all threads of a program before its atomic (seen in PTX and GCN)."""
+    version = re.match(r"([0-9]+)\.([0-9]+)", triton)
+    return version is not None and (int(version[1]), int(version[2])) >= (3, 9)
 
 
 def _not_understood(operation: Operation) -> str:

@@ -7,6 +7,7 @@ import linecache
 import re
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from .. import triton_generations
 from ..call import python_stack
 from . import compilation, gpu_targets, messages
 from .arguments import Collected, Place
@@ -84,6 +85,7 @@ def make(
         stack=python_stack(),
         configuration=configuration,
         target=target,
+        triton=".".join(map(str, triton_generations.version() or ())),
         label=label,
     )
     return Description(facts, ttir, collected.places)

@@ -108,6 +108,7 @@ class Facts:
     stack: List[Frame]
     configuration: Dict[str, str]
     target: str
+    triton: str  # its version
     label: str
 
 

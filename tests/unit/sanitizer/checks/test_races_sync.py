@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,10 @@ def last_arriver(
 
 
 @triton.jit
-def chain(x, o, flags, WAIT: tl.constexpr, BACK: tl.constexpr, SEM: tl.constexpr, B: tl.constexpr):
+def chain(
+    x, o, flags, WAIT: tl.constexpr, BACK: tl.constexpr, SEM: tl.constexpr, BARRIER: tl.constexpr,
+    B: tl.constexpr
+):  # fmt: skip
     """Each program waits for the one before it."""
     pid = tl.program_id(0)
     i = tl.arange(0, B)
@@ -100,6 +104,8 @@ def chain(x, o, flags, WAIT: tl.constexpr, BACK: tl.constexpr, SEM: tl.constexpr
                 pass
         tl.store(o + pid * B + i, tl.load(x + (pid - 1) * B + i))
     tl.store(x + pid * B + i, i.to(tl.float32) + pid)
+    if BARRIER:
+        tl.debug_barrier()
     tl.atomic_xchg(flags + pid, 1, sem=SEM)
 
 
@@ -242,7 +248,7 @@ def _last_arriver(start: int | None = 0, **more: Any) -> Any:
 
 
 def _chain(start: int = 0, **more: Any) -> Any:
-    values = {"WAIT": True, "BACK": 1, "SEM": "acq_rel", "B": 32, **more}
+    values = {"WAIT": True, "BACK": 1, "SEM": "acq_rel", "BARRIER": False, "B": 32, **more}
     return launched(
         chain,
         (6,),
@@ -354,6 +360,21 @@ def test_order_that_is_wrong_is_found(name: str) -> None:
 def test_order_that_loops_hide_stays_open(name: str) -> None:
     settled = check(UNSETTLED[name]())
     assert outcomes(settled) == {"proved", "unproven"}, findings(settled)
+
+
+@pytest.mark.parametrize(
+    "name", ["lock by compare and swap", "last arriver", "flags of a chain", "one flag", "barrier", "turns"]
+)
+def test_an_older_triton_lets_other_threads_store_after_the_atomic(name: str) -> None:
+    settled = check(replace(ORDERED[name](), triton="3.8.0"))
+    assert outcomes(settled) == {"proved", "unproven"}, findings(settled)
+    reasons = {getattr(one.verdict, "reason", "") for one in settled}
+    assert any("no barrier is between test_races_sync.py" in reason for reason in reasons)
+
+
+def test_a_barrier_before_the_atomic_orders_in_any_triton() -> None:
+    assert outcomes(check(replace(_chain(BARRIER=True), triton="3.6.0"))) == {"proved"}
+    assert "unproven" in outcomes(check(replace(_chain(), triton="")))
 
 
 def test_too_many_arrivals_expected_let_nobody_through() -> None:

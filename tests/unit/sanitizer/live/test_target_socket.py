@@ -28,6 +28,7 @@ FACTS = messages.Facts(
     stack=[("run.py", 3, "main")],
     configuration={"BLOCK": "8"},
     target="cuda:90",
+    triton="3.9.0",
     label="",
 )
 LAUNCH = messages.line(messages.Launch(FACTS, messages.Text("1", "module {}"), {}, False, [None]))
