@@ -216,7 +216,10 @@ def every(
             sample = ended.result()
             done[sample.name] = sample
             print(json.dumps(asdict(sample)), file=lines, flush=True)
-            print(f"{sample.name}: {sample.tried} tried {sample.left_out}", file=sys.stderr, flush=True)
+            ends = ("verified", "undecided", "failed", "refused")
+            counts = [f"{len(some)} {end}" for end in ends if (some := getattr(sample, end))]
+            said = ", ".join([*counts, *filter(None, [sample.left_out])])
+            print(f"{sample.name}: {said}", file=sys.stderr, flush=True)
     found = [done[each] for each in samples]
     if not given.json:
         print("\n".join(table(found)), flush=True)
