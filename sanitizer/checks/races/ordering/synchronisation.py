@@ -110,7 +110,7 @@ class Synchronisation:
             lock.order(left, right, found)
         for arrival in self._arrivals:
             arrival.order(left, right, found)
-        if found.words and (open_ones := self._before_releases(left, right, found)):
+        if found.words and (open_ones := [*self._before_releases(left, right, found), *_after_loads(found)]):
             found.words.clear()
             found.unclear += open_ones
         for access in (left, right):
@@ -172,6 +172,14 @@ def _counters(analysis: Analysis, words: Words) -> Iterator[tuple[object, int]]:
             continue
         if not words.writers(side, [operation]):
             yield result.payload, abs(step)
+
+
+def _after_loads(found: PairOrder) -> Iterator[str]:
+    """Volatile loads that a wait goes by: in PTX they are relaxed, as in the tables of its memory model."""
+    for construct in found.constructs:
+        for poll in construct.entered_by:
+            if poll.name == "tt.load":
+                yield f"the volatile load at {line_of(poll.location)} orders no later access; an atomic does"
 
 
 def _puts_barriers(triton: str) -> bool:
