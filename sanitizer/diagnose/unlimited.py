@@ -19,9 +19,18 @@ from kerncap.sanitizer.symbolic.expr import (
     const,
     div_floor,
     div_trunc,
+    eq,
+    ge,
+    gt,
+    ite,
+    land,
+    le,
+    lor,
+    lt,
     maximum,
     minimum,
     mul,
+    ne,
     rem_trunc,
     sub,
     var,
@@ -48,6 +57,10 @@ _ARITHMETIC: dict[str, Callable[..., Expr | None]] = {
     "arith.minsi": minimum,
     "arith.maxsi": maximum,
 }
+_PREDICATES: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "eq": eq, "ne": ne, "slt": lt, "sle": le, "sgt": gt, "sge": ge,
+}  # fmt: skip
+_LOGIC: dict[str, Callable[[Expr, Expr], Expr]] = {"arith.andi": land, "arith.ori": lor}
 MAX_DEPTH = 200
 
 
@@ -144,6 +157,8 @@ class _Reader:
             return self.number(inner[0], inner[1])
         if owner.name == "arith.extsi":
             return self.number(owner.operands[0], lane)
+        if owner.name == "arith.select":
+            return self._choice(owner, lane)
         arithmetic, element = _ARITHMETIC.get(owner.name), _element(value.type)
         if arithmetic is None or not isinstance(element, IntType) or element.width == 1:
             return None
@@ -160,6 +175,32 @@ class _Reader:
         if actual is not exact and actual.low is not None and actual.low == actual.high:
             self.folded.append(Folded(value, ideal, actual.low))
         return actual, ideal
+
+    def _choice(self, owner: Operation, lane: Lane) -> tuple[Expr, Expr] | None:
+        """By its condition as it is: that an overflow decided one is no question of the address."""
+        condition = self.condition(owner.operands[0], lane)
+        then, otherwise = (self.number(operand, lane) for operand in owner.operands[1:])
+        if condition is None or then is None or otherwise is None:
+            return None
+        return ite(condition, then[0], otherwise[0]), ite(condition, then[1], otherwise[1])
+
+    def condition(self, value: Value, lane: Lane) -> Expr | None:
+        """A truth value that comparisons of plain numbers make."""
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            return None
+        inner = reshaped(owner, lane, tuple(range(len(lane))))
+        if inner is not None:
+            return self.condition(inner[0], inner[1])
+        if owner.name in _LOGIC:
+            left, right = (self.condition(operand, lane) for operand in owner.operands)
+            return None if left is None or right is None else _LOGIC[owner.name](left, right)
+        predicate = _PREDICATES.get(str(owner.attributes.get("predicate")))
+        if owner.name != "arith.cmpi" or predicate is None:
+            return None
+        numbers = [self.number(operand, lane) for operand in owner.operands]
+        known = [number[0] for number in numbers if number is not None]
+        return predicate(*known) if len(known) == len(numbers) else None
 
 
 def _rank(kind: Type) -> int:

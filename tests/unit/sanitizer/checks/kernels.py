@@ -66,9 +66,13 @@ def large_rows(x, n_rows, n_cols, BLOCK: tl.constexpr, BUG: tl.constexpr):
 
 
 @triton.jit
-def lost_row(x, out, SCALE: tl.constexpr, BLOCK: tl.constexpr, IN_TURN: tl.constexpr):
+def lost_row(x, out, SCALE: tl.constexpr, BLOCK: tl.constexpr, WAY: tl.constexpr):
     i = tl.arange(0, BLOCK)
-    row = tl.program_id(0) % 3 if IN_TURN else tl.program_id(0)
+    row = tl.program_id(0)
+    if WAY == "remainder":
+        row = row % 3
+    if WAY == "choice":
+        row = tl.where((row % 3 == 0) & (row < 100), row, 4 - row)
     row = (row.to(tl.int64) * SCALE).to(tl.int16)
     tl.store(out + tl.program_id(0) * BLOCK + i, tl.load(x + row + i))
 

@@ -165,19 +165,20 @@ def test_numbers_of_the_launch_that_overflow(row: int, start: int) -> None:
     assert all("only where an integer overflows" in one.message for one in findings(launch(True)))
 
 
-@pytest.mark.parametrize("in_turn", [False, True])
+@pytest.mark.parametrize("way", ["plain", "remainder", "choice"])
 @pytest.mark.parametrize(
     ("scale", "programs", "wraps"), [(1 << 16, 4, True), (1 << 16, 1, False), (64, 4, False)]
 )
-def test_a_cast_that_loses_all_that_differs(scale: int, programs: int, wraps: bool, in_turn: bool) -> None:
-    """What is left is 0, for every program; a remainder on the way hides nothing."""
+def test_a_cast_that_loses_all_that_differs(scale: int, programs: int, wraps: bool, way: str) -> None:
+    """What is left is 0, for every program; a remainder or a choice on the way hides nothing."""
     signature = {"x": "*fp32", "out": "*fp32"}
-    constants = {"SCALE": scale, "BLOCK": 64, "IN_TURN": in_turn}
+    constants = {"SCALE": scale, "BLOCK": 64, "WAY": way}
     launch = launch_of(kernels.lost_row, (programs,), signature, constants, x=(256,), out=(256,))
     if wraps:
         found = the(findings(launch, overflow.check))
         assert found.argument == "x" and found.place.program_id == (1, 0, 0)
-        assert ") is 65,536, which wraps around to 0" in found.message
+        row = 3 if way == "choice" else 1
+        assert f" is {row * scale:,}, which wraps around to 0" in found.message
     else:
         assert proved(launch, overflow.check)
 
