@@ -1,5 +1,5 @@
 // What a hooked call reads and writes of its thread, in as few cache lines as can be: between two launches
-// the program takes all of the cache, and each line of ours is fetched anew.
+// the program fills the cache, and each of these lines has to be fetched again.
 #ifndef KERNCAP_COMMON_THIS_THREAD_H
 #define KERNCAP_COMMON_THIS_THREAD_H
 

@@ -45,8 +45,7 @@ inline u8* around_addresses(const Reach& reach, Lanes<u64>& address, u64 active,
   return found;
 }
 
-// Lanes in rows of sixteen, the words of a row in a window of so many words that begins with its first
-// lane's.
+// The lanes' words, in rows of sixteen lanes whose words all lie close behind that of the row's first lane.
 struct Near {
   u8* at[rows];
   Sixteen<u32> behind[rows];  // bytes from there to each lane's word

@@ -191,7 +191,7 @@ template <class T>
   return {room.lane, from.step};
 }
 
-// Where the instruction is plain; of a register, the one that lies so many behind.
+// An operand without modifiers; of a register, the one that is `behind` registers further on.
 template <class T>
 [[gnu::always_inline]] inline Rows<T> plain_rows(const Wave& wave, const Operand& operand, Lanes<T>& room,
                                                  unsigned behind = 0) {
