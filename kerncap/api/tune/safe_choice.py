@@ -48,6 +48,8 @@ def safe_choice(
 def _chosen(choice: Choice) -> Iterator[tuple[str, Point]]:
     for best in choice.best:
         yield best.digest, best.point
+        if choice.robust is not None:
+            yield best.digest, choice.robust.point
     yield from choice.by_digest.items()
 
 
