@@ -103,10 +103,8 @@ def of_missing(manifest: Manifest) -> str:
     """Of a launch whose memory is not all there, as far as is known: what it may need beside it."""
     closure = manifest.closure
     if closure.left_out_bytes:
-        return (
-            f"{size(closure.left_out_bytes)} of the application's memory are left out, because no "
-            "pointer that was found leads there; capture with --memory all"
-        )
+        remedy = "" if closure.mode == "all" else "; capture with --memory all"
+        return f"{size(closure.left_out_bytes)} of the application's memory are left out{remedy}"
     if manifest.launch.textures:
         return "words of the captured textures and surfaces may be handles of others, which are not known"
     return ""

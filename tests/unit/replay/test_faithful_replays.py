@@ -9,8 +9,11 @@ import pytest
 
 from kerncap.answer import Answer
 from kerncap.api.verify import VerifyOptions, verify
+from kerncap.format import Reproducer
+from kerncap.replay import doubts
 from kerncap.replay.verdict import judge
 from kerncap.replay.worker.common import bitmap
+from tests import golden
 
 from .build import ADD, HEADER, Launch, add
 from .resident import candidate, resident
@@ -46,6 +49,27 @@ def test_what_is_read_now_and_then_is_not_poisoned(tmp_path: Path) -> None:
         assert wrong.answer is Answer.NO
         nothing = opened.judge(READS.replace("mask = i < n", "mask = i < 0"))
         assert nothing.answer is Answer.NO
+
+
+def test_a_result_that_was_there_before_is_poisoned(tmp_path: Path) -> None:
+    """Without poison, nothing would show that the launch made it."""
+    total = "(tl.load(x_ptr + i, mask=mask) + tl.load(y_ptr + i, mask=mask))"
+    launch = add(256, source=READS.replace(" == 7", f" == {total}"))
+    base, _, after = launch.regions[2]
+    launch.regions[2] = base, after, after
+    with resident(launch, tmp_path) as opened:
+        measured = opened.measured
+        measured.also_input.clear()
+        measured.untouched.clear()
+        measured.add(2, ~bitmap.empty(measured.sizes[2]))
+        assert judge(opened.engine, measured).answer is Answer.NO and not measured.also_input
+
+
+def test_textures_may_name_others() -> None:
+    with Reproducer.open(Path(golden.__file__).parent / "v1.7") as reproducer:
+        assert "may be handles of others" in doubts.of_missing(reproducer.manifest)
+    with Reproducer.open(Path(golden.__file__).parent / "v1.6") as reproducer:
+        assert not doubts.of_missing(reproducer.manifest)
 
 
 @pytest.mark.parametrize("source", [None, ADD])
