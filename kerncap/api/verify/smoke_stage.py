@@ -47,6 +47,7 @@ def _ends(case: Case) -> Verdict | None:
     outcome = engine.plain(case.which)
     if outcome.ok:
         return None
+    case.faulted = outcome.status == "fault"
     nobody_else = options.reference is None and options.expect is None
     if case.which == ORIGINAL and nobody_else and asserts_again(engine, outcome.message):
         return Verdict(Answer.YES, f"its own assert ends it, as in the application: {outcome.message}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import scratch
+from kerncap.answer import Answer
 from kerncap.api.candidate_file import refuse_inside
 from kerncap.api.replay import ReplayResult, not_run, opened, outcome_result, write_set
 from kerncap.api.verify import smoke_stage
@@ -80,6 +81,9 @@ def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
             case.options.reached(name, number, 1 + len(wanted))
             stages.append(proved() if proved and name == "sanitizer" else _stage(name).stage(case))
         judged_by, verdict = overall(case, stages)
+    elif case.faulted and verdict.answer is Answer.NO and "sanitizer" in wanted:
+        stages.append(why := _stage("sanitizer").stage(case))
+        verdict.reasons += [f"sanitizer: {reason}" for reason in why.reasons if why.result == "fail"]
     verdict.notes = list(dict.fromkeys(verdict.notes))
     return _with_stages(outcome_result(case.engine, case.which, judged_by, verdict), stages)
 

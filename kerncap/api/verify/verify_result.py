@@ -125,6 +125,7 @@ class Case:
     measured: Measured | None = None
     judged_by: str = ""
     verdict: Verdict | None = None  # the oracle's
+    faulted: bool = False  # the plain run did
     ttir: Callable[[], str] | None = None  # the candidate's: see `compiled`
     captured: Callable[[], Launch] | None = None
 

@@ -224,6 +224,14 @@ def test_another_launch_is_proved_too(tmp_path: Path) -> None:
     assert result.verdict.reasons[0].startswith("sanitizer: oob: load of 4 bytes at x_ptr + 1000 ")
 
 
+def test_of_a_candidate_that_dies_the_access_is_named(tmp_path: Path) -> None:
+    path = build.add().seal(tmp_path)
+    far = build.ADD.replace("tl.load(x_ptr + i, mask=mask)", "tl.load(x_ptr + i.to(tl.int64) * (1 << 32))")
+    result = verify(path, VerifyOptions(candidate=candidate(tmp_path, far)))
+    assert result.verdict.line == "Result: FAIL (the kernel died with SIGSEGV)"
+    assert result.verdict.reasons[1].startswith("sanitizer: oob: load of 4 bytes at x_ptr + "), result.verdict
+
+
 @pytest.mark.long
 def test_a_candidate_that_does_not_load_is_a_result(tmp_path: Path) -> None:
     path = build.add().seal(tmp_path)
