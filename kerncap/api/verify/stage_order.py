@@ -26,6 +26,7 @@ from kerncap.errors import UsageError
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.outcome import NotHeld
 from kerncap.replay.pool import Pool
+from kerncap.replay.verdict_words import Verdict
 
 _BY_DEFAULT = VerifyOptions()
 
@@ -81,11 +82,22 @@ def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
             case.options.reached(name, number, 1 + len(wanted))
             stages.append(proved() if proved and name == "sanitizer" else _stage(name).stage(case))
         judged_by, verdict = overall(case, stages)
-    elif case.faulted and verdict.answer is Answer.NO and "sanitizer" in wanted:
-        stages.append(why := _stage("sanitizer").stage(case))
-        verdict.reasons += [f"sanitizer: {reason}" for reason in why.reasons if why.result == "fail"]
+    if verdict.answer is Answer.NO and (case.faulted or case.which == ORIGINAL):
+        _explain(case, stages, verdict)
     verdict.notes = list(dict.fromkeys(verdict.notes))
     return _with_stages(outcome_result(case.engine, case.which, judged_by, verdict), stages)
+
+
+def _explain(case: Case, stages: list[StageResult], verdict: Verdict) -> None:
+    """Add what the sanitizer finds: it reads memory that no reproducer holds, or that is not there."""
+    asked = "sanitizer" in case.options.stages and all(stage.name != "sanitizer" for stage in stages)
+    if not asked or not _stage("sanitizer").applies(case):
+        return
+    stages.append(found := _stage("sanitizer").stage(case))
+    if found.result == "fail":
+        reasons = [f"sanitizer: {reason}" for reason in found.reasons]
+        verdict.summary += f"; {reasons[0]}"
+        verdict.reasons += reasons
 
 
 def _with_stages(result: ReplayResult, stages: list[StageResult]) -> VerifyResult:

@@ -228,8 +228,18 @@ def test_of_a_candidate_that_dies_the_access_is_named(tmp_path: Path) -> None:
     path = build.add().seal(tmp_path)
     far = build.ADD.replace("tl.load(x_ptr + i, mask=mask)", "tl.load(x_ptr + i.to(tl.int64) * (1 << 32))")
     result = verify(path, VerifyOptions(candidate=candidate(tmp_path, far)))
-    assert result.verdict.line == "Result: FAIL (the kernel died with SIGSEGV)"
-    assert result.verdict.reasons[1].startswith("sanitizer: oob: load of 4 bytes at x_ptr + "), result.verdict
+    assert not result.passed
+    died = "the kernel died with SIGSEGV; sanitizer: oob: load of 4 bytes at x_ptr + "
+    assert result.verdict.summary.startswith(died), result.verdict
+
+
+def test_of_a_captured_kernel_that_differs_a_stray_access_is_named(tmp_path: Path) -> None:
+    """As a gradient of one element that is expanded, and read as a whole: the rest is not captured."""
+    launch = build.add(source=build.ADD.replace("tl.load(y_ptr + i, mask=mask)", "tl.load(y_ptr + i + 4, mask=mask)"))
+    result = verify(launch.seal(tmp_path))
+    assert not result.passed
+    assert "elements differ, first at out_ptr[0]" in result.verdict.summary
+    assert "; sanitizer: oob: load of 4 bytes at y_ptr + 1000 " in result.verdict.summary, result.verdict
 
 
 @pytest.mark.long
