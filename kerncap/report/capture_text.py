@@ -48,11 +48,12 @@ def render_capture(result: CaptureResult) -> str:
         place = shlex.quote(str(result.kept_session))
         lines.append(f"the session stays in {place}; seal the rest of it with: kerncap seal {place}")
     if result.captured:
-        place = shlex.quote(_shown(result.captured[0]))
+        failed = [each for each in result.captured if _fails(result.self_checks.get(each.path))]
+        place = shlex.quote(_shown((failed or result.captured)[0]))
         if result.options.keep.no_values:
             lines.append(f"next: kerncap inspect {place}")
-        else:
-            lines.append(f"next: kerncap replay {place}{_python(result)}")
+        else:  # of one that fails, verify gives the cause
+            lines.append(f"next: kerncap {'verify' if failed else 'replay'} {place}{_python(result)}")
     text = "".join(f"kerncap: {line}\n" for line in lines)
     if result.shows_rest:
         text += _rest_table(result)
@@ -218,6 +219,10 @@ def _problem_lines(result: CaptureResult) -> list[str]:
         for text, count in counted.items()
         if result.reason is None or not result.reason.startswith(text)
     ]
+
+
+def _fails(check: SelfCheck | None) -> bool:
+    return check is not None and check.result == "fail"
 
 
 def _captured_line(sealed: SealedLaunch, check: SelfCheck | None) -> str:

@@ -120,3 +120,34 @@ def test_a_target_that_empties_the_output_folder(kerncap: CommandLine) -> None:
     done = kerncap("capture", "-o", "out", "--", sys.executable, target)
     assert done.status == 1
     assert "nothing captured: the session in out was deleted while the program ran" in done.stderr
+
+
+EXPANDED = """import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(g, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(g + i, mask=i < n) * 2, mask=i < n)
+
+
+behind = np.arange(1, 301, dtype=np.float32)
+g = torch.from_numpy(behind[:1]).expand(300)  # one element, as the gradient of a sum
+double[(3,)](g, torch.empty(300), 300, BLOCK=128)
+"""
+
+
+def test_verify_is_next_after_a_failed_self_check_and_has_the_cause(kerncap: CommandLine) -> None:
+    (kerncap.folder / "expanded.py").write_text(EXPANDED)
+    done = kerncap("capture", "--", sys.executable, kerncap.folder / "expanded.py")
+    assert "[self-check: fail: out: " in done.stderr, done.stderr
+    [verify] = re.findall(r"next: kerncap (verify kerncap-out/\S+)", done.stderr)
+    judged = kerncap(*verify.split())
+    assert judged.status == 1
+    assert (
+        "sanitizer: oob: load of 4 bytes at g + 1 (byte 4): just past the end"
+        in judged.stdout.splitlines()[-1]
+    )

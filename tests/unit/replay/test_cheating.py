@@ -235,7 +235,9 @@ def test_of_a_candidate_that_dies_the_access_is_named(tmp_path: Path) -> None:
 
 def test_of_a_captured_kernel_that_differs_a_stray_access_is_named(tmp_path: Path) -> None:
     """As a gradient of one element that is expanded, and read as a whole: the rest is not captured."""
-    launch = build.add(source=build.ADD.replace("tl.load(y_ptr + i, mask=mask)", "tl.load(y_ptr + i + 4, mask=mask)"))
+    launch = build.add(
+        source=build.ADD.replace("tl.load(y_ptr + i, mask=mask)", "tl.load(y_ptr + i + 4, mask=mask)")
+    )
     result = verify(launch.seal(tmp_path))
     assert not result.passed
     assert "elements differ, first at out_ptr[0]" in result.verdict.summary
