@@ -11,8 +11,9 @@ from kerncap.api.range_flow import Effects, Masks, add, all_effects, count, meet
 from kerncap.format import LaunchRange
 from kerncap.format.document_types import Bytes, Count, LaunchInRange, Names, says
 from kerncap.replay.byte_effects import load
-from kerncap.replay.limits import ceilings
+from kerncap.replay.limits import published
 from kerncap.replay.limits.ceilings import Ceilings
+from kerncap.replay.limits.named_ceilings import named
 from kerncap.replay.ranges.joined_memory import share
 from kerncap.replay.ranges.memory_between_launches import Timeline
 
@@ -57,11 +58,12 @@ class RangeLimits:
 def range_limits(path: Path | str, ceilings_of: str | None = None) -> RangeLimits:
     """What fusing the launches of a range saves; nothing is run.
 
-    ``ceilings_of``: a file of measured ceilings or a measured device's name, for times.
+    ``ceilings_of``: a file of ceilings or a device's name, for times; for an AMD GPU its published ones.
     Raises FormatError, UsageError, and BackendUnavailable for launches whose memory can't be shared.
     """
-    given = ceilings.named(ceilings_of) if ceilings_of is not None else None
+    given = named(ceilings_of) if ceilings_of is not None else None
     with LaunchRange.open(path) as opened, scratch.folder("range") as made:
+        given = given or published.of(opened.launches[0].manifest.device.name)
         shared = share([launch.manifest for launch in opened.launches])
         measured = [load(launch) for launch in opened.launches]
         effects = list(all_effects(opened, Timeline(opened.launches, shared, made), shared, measured))

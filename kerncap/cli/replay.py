@@ -73,7 +73,7 @@ _STDOUT = Path("-")
 @click.option(
     "--limits",
     is_flag=True,
-    help="Compare the launch with the device's measured ceilings; for a range, show what fusion saves.",
+    help="Compare the launch with the device's ceilings; for a range, show what fusion saves.",
 )
 @click.option("--ceilings", metavar="FILE|NAME", help="With --limits: use the ceilings of another device.")
 @click.option("--measure-again", is_flag=True, help="With --limits: measure this device's ceilings again.")

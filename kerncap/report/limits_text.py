@@ -128,7 +128,7 @@ def _table(report: LimitReport) -> str:
         floor = one.cold_floor_ms if one.cold_floor_ms is not None else one.warm_floor_ms
         shares = (one.fraction("warm", warm), one.fraction("cold", cold), one.fraction_of_peak(cold or warm))
         rows.append([
-            one.name, _amount(one), _rate(one), "-" if floor is None else milliseconds(floor),
+            one.name, _amount(one), _rate(one, report), "-" if floor is None else milliseconds(floor),
             *(percent(share) for share in shares),
         ])  # fmt: skip
     if not (warm or cold):
@@ -142,19 +142,26 @@ def _amount(bound: Bound) -> str:
     return quantity(bound.amount, "B" if bound.unit == "bytes" else "op")
 
 
-def _rate(bound: Bound) -> str:
+def _rate(bound: Bound, report: LimitReport) -> str:
     if bound.unit == "launch":
         return ""
     if bound.measured is None:
-        return "not measured"
+        return f"not {_origin(report)}"
     return quantity(bound.measured, "B/s" if bound.unit == "bytes" else "op/s")
 
 
 def _source(report: LimitReport) -> str:
     device = report.ceilings
     assert device is not None
+    if device.origin == "published":
+        units = f"{device.sm_count} compute units at {device.clock_khz // 1000:,} MHz"
+        return f"ceilings: published for the {device.device} ({units}), not measured"
     at = f", {device.measured_at}" if device.measured_at else ""
     return f"ceilings: measured on {device.device}, CUDA driver {device.driver}{at}"
+
+
+def _origin(report: LimitReport) -> str:
+    return "measured" if report.ceilings is None else report.ceilings.origin
 
 
 def _verdict(report: LimitReport) -> str:
@@ -168,10 +175,12 @@ def _verdict(report: LimitReport) -> str:
     took = f"{milliseconds(time_ms)} ({state})"
     if report.too_fast is not None:
         below, least_ms = report.too_fast
+        origin = _origin(report)
+        too_low = ", or the ceiling was measured too low" if origin == "measured" else ""
+        again = ", or measure again with --measure-again" if origin == "measured" else ""
         return (
-            f"Limit: suspicious: {took} is less than the {milliseconds(least_ms)} that the measured "
-            f"{_limit(below)} permits: not all of this work is done, or the ceiling was measured too low; "
-            "verify it, or measure again with --measure-again"
+            f"Limit: suspicious: {took} is less than the {milliseconds(least_ms)} that the {origin} "
+            f"{_limit(below)} permits: not all of this work is done{too_low}; verify it{again}"
         )
     if report.latency_ms is not None:
         empty = milliseconds(report.latency_ms)
@@ -186,7 +195,9 @@ def _verdict(report: LimitReport) -> str:
     line += f"({state}, {milliseconds(time_ms)})"
     if achieved < NEAR:
         line += "; nothing is near its limit: look at latency, at the grid, at work that is not counted here"
-    headroom = report.headroom or 1.0
+    headroom = report.headroom
+    if headroom is None:
+        return line
     if headroom < 1.02:
         return line + "; it is as fast as this device allows"
     advice = _ADVICE.get(bound.name, "as long as it does these operations")

@@ -146,9 +146,14 @@ class LimitReport:
 
     @property
     def headroom(self) -> float | None:
-        """How many times faster the launch could be, at the most, with this work; at least 1."""
-        achieved = self.achieved
-        return None if not achieved else max(1.0, 1.0 / achieved)
+        """How many times faster the launch could be, at the most, with this work; at least 1.
+
+        None far from every ceiling if it is not known what an empty launch takes, which may be most of it.
+        """
+        achieved, empty = self.achieved, self.ceilings and self.ceilings.rate("launch_us")
+        if not achieved or (achieved < NEAR and empty is None):
+            return None
+        return max(1.0, 1.0 / achieved)
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""

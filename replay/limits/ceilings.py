@@ -1,10 +1,9 @@
-"""What a device was measured to do, kept per device in the user's cache folder."""
+"""What a device can do: as it was measured, kept per device in the user's cache folder."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import subprocess
 import time
@@ -28,7 +27,7 @@ _MAX_FILE_BYTES = 1 << 20
 
 
 class Ceilings(Struct, frozen=True, rename={"rates": "ceilings"}):
-    """Measured rates of one device: ``rates`` by name, in bytes or operations per second, ``launch_us`` and
+    """Rates of one device: ``rates`` by name, in bytes or operations per second, ``launch_us`` and
     ``event_us`` in microseconds. ``missing``: what could not be measured, and why.
 
     The clocks are the highest that the driver names, in kHz; ``memory_bus_bits`` wide.
@@ -47,6 +46,7 @@ class Ceilings(Struct, frozen=True, rename={"rates": "ceilings"}):
     missing: Mapping[str, str] = {}
     measured_at: str = ""
     version: Literal[1] = 1
+    origin: Literal["measured", "published"] = "measured"
     path: str = ""  # where it is kept
 
     def rate(self, name: str) -> float | None:
@@ -101,23 +101,13 @@ def read(path: Path) -> Ceilings:
         raise UsageError(f"{path}: no ceilings that this version reads ({error!r})") from error
 
 
-def named(name: str) -> Ceilings:
-    """The ceilings of ``--ceilings FILE|NAME``: a file, or the part of a measured device's name.
-
-    Raises UsageError, which lists the devices that were measured.
-    """
-    if os.sep in name or Path(name).is_file():
-        return read(Path(name))
-    known = []
+def kept() -> list[Ceilings]:
+    """Of each device that was measured here."""
+    found = []
     for path in sorted(folder().glob("*.json")):
         with contextlib.suppress(UsageError):
-            known.append(read(path))
-    found = [one for one in known if name.lower() in one.device.lower()]
-    if len({one.device for one in found}) == 1:
-        return max(found, key=lambda one: one.measured_at)
-    devices = ", ".join(sorted({one.device for one in known})) or "none"
-    what = "several measured devices have that name" if found else "no file and no measured device"
-    raise UsageError(f"--ceilings {name}: {what}; measured here: {devices}")
+            found.append(read(path))
+    return found
 
 
 def of_device(python: str, ordinal: int, again: bool = False) -> Ceilings:

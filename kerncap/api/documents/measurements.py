@@ -59,17 +59,17 @@ class TimesByCache(Part, frozen=True, kw_only=True):
 
 
 class Bound(Part, frozen=True, kw_only=True):
-    """One resource: the launch's need, the measured ceiling, and the share that the launch reaches."""
+    """One resource: the launch's need, the ceiling, and the share that the launch reaches."""
 
     name: str
     unit: str
     amount: float
-    measured_per_s: Annotated[float | None, says("Measured ceiling in units per second.")]
+    measured_per_s: Annotated[float | None, says("Ceiling in units per second; ceilings.origin says whose.")]
     peak_per_s: Annotated[float | None, says("Peak of the data sheet in units per second.")]
     warm_floor_ms: Annotated[float | None, says("Minimum milliseconds with the data in the cache.")]
     cold_floor_ms: Annotated[float | None, says("Minimum milliseconds with an emptied cache.")]
-    warm_fraction: Annotated[float | None, says("Share of the measured ceiling that is reached.")]
-    cold_fraction: Annotated[float | None, says("Share of the measured ceiling that is reached.")]
+    warm_fraction: Annotated[float | None, says("Share of that ceiling that is reached.")]
+    cold_fraction: Annotated[float | None, says("Share of that ceiling that is reached.")]
     warm_fraction_of_peak: float | None
     cold_fraction_of_peak: float | None
 
@@ -87,7 +87,7 @@ class LimitsDocument(Document, frozen=True, kw_only=True):
     counted: Annotated[Work, says("Counted without running anything.")]
     counters: Annotated[Work | None, says("Counted by Nsight Compute.")]
     counter_metrics: Annotated[dict[str, Any], says("Percentages that Nsight Compute reports, by metric.")]
-    ceilings: Annotated[dict[str, Any] | None, says("Measured ceilings of the device, with the method.")]
+    ceilings: Annotated[dict[str, Any] | None, says("Ceilings of the device; origin: measured or published.")]
     bounds: tuple[Bound, ...]
     binding: Annotated[str | None, says("Resource that limits the launch.")]
     achieved: Annotated[float | None, says("Share of that resource's ceiling that is reached.")]

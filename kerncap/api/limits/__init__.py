@@ -14,11 +14,12 @@ from kerncap.log import one_line
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.choose_engine import Choice, choose
 from kerncap.replay.engine import CANDIDATE, ORIGINAL, Engine
-from kerncap.replay.limits import ceilings, ncu
+from kerncap.replay.limits import ceilings, ncu, published
 from kerncap.replay.limits.binding_floor import LimitReport, Times, bounds
 from kerncap.replay.limits.ceilings import Ceilings
 from kerncap.replay.limits.counters import counted_by_ncu, shares
 from kerncap.replay.limits.launch_work import SECTOR_BYTES, Traffic, Work
+from kerncap.replay.limits.named_ceilings import named
 from kerncap.replay.limits.ncu_csv import KernelRow
 from kerncap.replay.repeated_runs import dirtied, follows_itself
 from kerncap.replay.worker.common import bitmap
@@ -41,18 +42,25 @@ def limits(
 ) -> LimitReport:
     """What the launch, or a candidate for it, needs of the device, and how much of that it gets.
 
-    ``ceilings_of``: a file of measured ceilings or a measured device's name, in place of this device's;
-    ``measure_again``: do not take kept ones. ``counters``: ``ncu`` counts with Nsight Compute, ``none`` does
-    not, ``auto`` does if it is installed and allowed.
+    ``ceilings_of``: a file of ceilings or a device's name, in place of this device's, which are measured or,
+    of an AMD GPU, published. ``measure_again``: do not take kept ones. ``counters``: ``ncu`` counts with
+    Nsight Compute, ``none`` does not, ``auto`` does if it is installed and allowed.
 
     Without a device, bytes and operations of a Triton launch are counted all the same; nothing is run then.
     Raises FormatError, UsageError, BackendUnavailable or ReplayError.
     """
     if counters not in COUNTERS:
         raise UsageError(f"counters {counters}: expected one of {', '.join(COUNTERS)}")
-    given = ceilings.named(ceilings_of) if ceilings_of is not None else None
+    given = named(ceilings_of) if ceilings_of is not None else None
     with Reproducer.open(path) as reproducer:
         choice, why = _device(reproducer, options)
+        captured_on = reproducer.manifest.device
+    if captured_on.kind == "hip":
+        if measure_again:
+            raise UsageError("--measure-again: only NVIDIA GPUs are measured; leave it out")
+        if counters == "ncu":
+            raise UsageError("--counters ncu: ncu counts on NVIDIA GPUs; leave it out")
+        given, counters = given or published.of(captured_on.name), "none"
     if choice is None:
         if options.candidate is not None:
             raise BackendUnavailable("the limits of a candidate", f"it has to be compiled and timed: {why}")
@@ -66,7 +74,7 @@ def _device(reproducer: Reproducer, options: ReplayOptions) -> tuple[Choice | No
         choice = choose(reproducer.manifest, options.engine, options.device, options.python)
     except BackendUnavailable as error:
         return None, error.reason
-    return (choice, "") if choice.memory == "cuda" else (None, "no CUDA device was chosen")
+    return (choice, "") if choice.memory in ("cuda", "hip") else (None, "no GPU was chosen")
 
 
 # --- with no device ----------------------------------------------------------------------------------
@@ -78,7 +86,7 @@ def _counted_only(path: Path, options: ReplayOptions, given: Ceilings | None, wh
         kernel = reproducer.manifest.kernel.name
     notes.insert(0, f"not timed: {why}")
     if given is None:
-        notes.append("the ceilings are missing: name a device that was measured with --ceilings FILE|NAME")
+        notes.append("the ceilings are missing: name a device with --ceilings FILE|NAME")
     return LimitReport(
         path, kernel, "none", given.device if given else "no device", Times(), work, work, None, given,
         bounds(work, given), {}, tuple(notes),
@@ -109,16 +117,18 @@ def _on_device(
         row, note = _profiled(path, choice, options, required=counters == "ncu")
         notes += [note] if note else []
     counted = counted_by_ncu(row, work) if row is not None else None
-    measured_ceilings, note = (given, "") if given else _ceilings(choice, again)
+    of_device, note = (given, "") if given else _ceilings(choice, again)
     notes += [note] if note else []
     judged = counted or work
     return LimitReport(
-        path, kernel, choice.name, device, times, judged, work, counted, measured_ceilings,
-        bounds(judged, measured_ceilings), shares(row) if row is not None else {}, tuple(notes),
+        path, kernel, choice.name, device, times, judged, work, counted, of_device,
+        bounds(judged, of_device), shares(row) if row is not None else {}, tuple(notes),
     )  # fmt: skip
 
 
 def _ceilings(choice: Choice, again: bool) -> tuple[Ceilings | None, str]:
+    if choice.memory == "hip":
+        return None, "the ceilings are missing: none are published for this device; name one with --ceilings"
     try:
         return ceilings.of_device(choice.python, choice.device, again), ""
     except BackendUnavailable as error:

@@ -72,6 +72,22 @@ def test_code_object_and_source_agree_with_the_application(
     assert document["engine"] == engine
 
 
+def test_limits_are_those_that_amd_publishes(shared_bench: Bench, captured: dict[str, Path]) -> None:
+    """What an empty launch takes is not known, so that a short one is not promised to be faster."""
+    extra = {"KERNCAP_AMD_EMULATOR": str(shared_bench.rig.folder)}
+    run = shared_bench("replay", "--limits", "--json", captured["matmul_kernel"], extra=extra).document
+    assert run["device"] == "AMD Instinct MI300X (emulated)" and run["times_ms"]["warm"] > 0
+    assert (run["ceilings"]["device"], run["ceilings"]["origin"]) == ("AMD Instinct MI300X", "published")
+    bounds = {each["name"]: each for each in run["bounds"]}
+    assert bounds["tensor fp16"]["measured_per_s"] == 2048 * 304 * 2.1e9
+    assert run["binding"] == "DRAM" and run["headroom"] is None and run["latency_ms"] is None
+    told = shared_bench("replay", "--limits", captured["matmul_kernel"], extra=extra).stdout
+    assert "published for the AMD Instinct MI300X (304 compute units at 2,100 MHz), not measured" in told
+    assert "faster here" not in told
+    refused = shared_bench("replay", "--limits", "--measure-again", captured["matmul_kernel"], extra=extra)
+    assert refused.status == 2 and "only NVIDIA GPUs are measured" in refused.stderr
+
+
 @pytest.mark.long
 def test_the_interpreter_takes_it_too(shared_bench: Bench, captured: dict[str, Path]) -> None:
     done = shared_bench("verify", "--engine", "interpreter", captured["softmax_kernel"])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap.replay.limits import peaks
+from kerncap.replay.limits import peaks, published
 from kerncap.replay.limits.binding_floor import LimitReport, Times, bounds
 from kerncap.replay.limits.launch_work import Work
 from kerncap.replay.limits.ncu_agreement import agreement
@@ -39,6 +39,27 @@ def test_a_copy_is_bound_by_memory() -> None:
     assert bound.fraction_of_peak(0.75) == pytest.approx(2 * GIB / 0.75e-3 / (2 * 3.201e9 * 6144 / 8))
     text = render(found)
     assert "Limit: DRAM bandwidth: 82 % of it is reached (cold, 750 us); at most 1.22x faster here" in text
+
+
+def test_far_from_published_ceilings_nothing_is_promised() -> None:
+    """What an empty launch takes is not published, and may be all of it."""
+    made = published.of("AMD Instinct MI300X")
+    assert made is not None
+    for time_ms, promised in (
+        (0.5, "; at most 1.24x faster here, as long as it moves these bytes"),
+        (5.0, ""),
+    ):
+        done, times = work(GIB, GIB), Times(cold_ms=time_ms)
+        found = LimitReport(
+            Path("repro"), "kernel", "binary", made.device, times, done, done, None, made, bounds(done, made)
+        )
+        assert found.binding is not None and found.binding.name == "DRAM"
+        assert (found.headroom is not None) == bool(promised)
+        text = render(found)
+        assert "ceilings: published for the AMD Instinct MI300X" in text and "at most" not in text.replace(
+            promised, ""
+        )
+        assert promised in text, text
 
 
 def test_the_mixture_of_reads_and_writes_decides_the_ceiling() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kerncap.errors import BackendUnavailable, UsageError
-from kerncap.replay.limits import ceilings
+from kerncap.replay.limits import ceilings, published
+from kerncap.replay.limits.named_ceilings import named
 from kerncap.replay.worker.protocol import Failure
 from tests.unit.limits.device_and_work import DOCUMENT
 
@@ -76,18 +77,43 @@ def test_with_no_driver_the_reason_is_told() -> None:
 def test_a_measured_device_is_found_by_a_part_of_its_name(tmp_path: Path) -> None:
     python, _ = answering(tmp_path, DOCUMENT)
     ceilings.of_device(python, 0)
-    assert ceilings.named("made up").device == "NVIDIA Made Up"
-    with pytest.raises(UsageError, match="measured here: NVIDIA Made Up"):
-        ceilings.named("H900")
+    assert named("made up").device == "NVIDIA Made Up"
+    with pytest.raises(UsageError, match="measured here: NVIDIA Made Up; published: AMD Instinct MI210, "):
+        named("H900")
 
 
 def test_a_file_serves_where_there_is_no_device(tmp_path: Path) -> None:
     path = tmp_path / "given.json"
     path.write_text(json.dumps(DOCUMENT))
-    found = ceilings.named(str(path))
+    found = named(str(path))
     assert found.rate("l2_bytes_per_s") == 8e12
     assert ceilings.from_dict(found.as_dict()).rates == found.rates
     assert found.rate("tensor_fp64_per_s") is None
+
+
+# AMD's data sheets: 5.3, 1.6 and 8 TB/s; TFLOP/s of fp64 vectors, and of fp16 and fp8 matrices.
+DATA_SHEETS = {
+    "AMD Instinct MI300X": (5.3e12, 81.7e12, 1307.4e12, 2614.9e12),
+    "AMD Instinct MI325X": (6.0e12, 81.7e12, 1307.4e12, 2614.9e12),
+    "AMD Instinct MI355X": (8.0e12, 78.6e12, 2516.6e12, 5033.2e12),
+}
+
+
+@pytest.mark.parametrize("name", DATA_SHEETS)
+def test_what_is_published_is_what_the_data_sheets_have(name: str) -> None:
+    found = named(name.split()[-1].lower())
+    assert found.device == name and found.origin == "published"
+    rates = (
+        found.dram(1, 1), *map(found.rate, ("fp64_per_s", "tensor_fp16_per_s", "tensor_fp8_per_s")),
+    )  # fmt: skip
+    assert rates == pytest.approx(DATA_SHEETS[name], rel=0.03)
+    assert ceilings.from_dict(found.as_dict()) == found
+
+
+def test_a_device_with_nothing_published_has_none() -> None:
+    assert published.of("AMD Instinct MI250X / MI250") == published.of("AMD Instinct MI250X")
+    assert named("MI210").rate("tensor_fp8_per_s") is None
+    assert published.of("AMD Instinct MI9000") is None and published.of("NVIDIA H100") is None
 
 
 NO_VERSION = json.dumps({key: value for key, value in DOCUMENT.items() if key != "version"})

@@ -69,7 +69,7 @@ def test_a_native_launch_has_an_upper_bound(tmp_path: Path) -> None:
 def test_what_can_not_be_is_refused(triton_launch: Path) -> None:
     with pytest.raises(UsageError, match="counters"):
         limits(triton_launch, counters="some")
-    with pytest.raises(UsageError, match="no measured device"):
+    with pytest.raises(UsageError, match="no known device"):
         limits(triton_launch, ceilings_of="H9000")
 
 
