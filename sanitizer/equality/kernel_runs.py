@@ -135,21 +135,22 @@ _PARTS = 8
 
 @dataclass(frozen=True)
 class Order:
-    """Of a launch's programs: as they are numbered, in lockstep; or in parts, from the last to the first.
+    """Of a launch's programs: as they are numbered, in lockstep or in parts; or in parts ``backwards``.
 
     ``seed``: in parts by chance.
     """
 
     in_parts: bool = False
+    backwards: bool = False
     seed: int | None = None
 
     def of(self, programs: Ints) -> tuple[Ints, int]:
         """And how many run in lockstep at most."""
         if not self.in_parts:
             return programs, len(programs)
-        if self.seed is None:
+        if self.backwards:
             programs = programs[::-1]
-        else:
+        elif self.seed is not None:
             programs = np.random.default_rng(self.seed).permutation(programs)
         return programs, -(-len(programs) // _PARTS)
 

@@ -64,8 +64,8 @@ class MemoryPlan(Plan):
         self.floats: FloatMemory = FloatMemory(
             launch, self.memory, numbers, names, None if before is None else before.floats
         )
-        self._accesses = WatchedAccesses(launch, self.memory, self.floats, numbers.dtype.kind == "i")
         flow = Dataflow(module, function, launch)
+        self._accesses = WatchedAccesses(launch, self.memory, self.floats, numbers.dtype.kind == "i", flow)
         self.degrees = Degrees(flow)
         # Integers that a launch before left may be made of comparisons, too.
         self._decides: bool = before is not None and before._decides

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kerncap.sanitizer.concrete.dataflow import LOADS, STORES
+from kerncap.sanitizer.concrete.dataflow import LOADS, STORES, Dataflow
 from kerncap.sanitizer.concrete.machine import Machine, Step
 from kerncap.sanitizer.concrete.memory import NOWHERE, Memory
 from kerncap.sanitizer.concrete.ops_memory import Access, locator, stored_operand
@@ -12,6 +12,7 @@ from kerncap.sanitizer.concrete.values import Pointers, Tile, either, shape_of, 
 from kerncap.sanitizer.equality.float_memory import FloatMemory
 from kerncap.sanitizer.equality.numbers import Array, Bools, Ints, NotModelled
 from kerncap.sanitizer.equality.plan_values import spread
+from kerncap.sanitizer.equality.program_races import ProgramRaces
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.ttir.any_order import users
 from kerncap.sanitizer.ttir.ir import FloatType, Operation, Type
@@ -23,10 +24,13 @@ _IN_ANY_ORDER = frozenset(("add", "fadd", "max", "min", "umax", "umin", "and", "
 class WatchedAccesses:
     """Of one launch. ``exact``: whether floats are exact numbers, so that equal ones are equal words."""
 
-    def __init__(self, launch: Launch, memory: Memory, floats: FloatMemory, exact: bool) -> None:
+    def __init__(
+        self, launch: Launch, memory: Memory, floats: FloatMemory, exact: bool, flow: Dataflow
+    ) -> None:
         self._memory, self._floats, self._exact = memory, floats, exact
         self._sizes = np.array([one.size_bytes for one in launch.storages] + [0], dtype=np.int64)
         self._combined: dict[str, Ints] = {}  # by kind of atomics, the places that they changed
+        self._races = ProgramRaces(flow)
 
     def step(self, operation: Operation, inner: Step) -> Step:
         """The access, and NotModelled if it is one of these."""
@@ -40,6 +44,7 @@ class WatchedAccesses:
         width = width_bytes(element)
         kind = atomic_kind(operation)
         gives_back = kind is not None and gives_back_what_was_there(operation)
+        watched = self._exact and operation in self._races.watched
 
         def step(m: Machine) -> None:
             access = Access(m, *locate(m), shape)
@@ -51,6 +56,8 @@ class WatchedAccesses:
             if any(flags is not None and flags.any() for flags in (steered, undefined)):
                 raise NotModelled("it takes an integer that has no value")
             self._check_inside(access, element, width)
+            if watched:
+                self._check_programs(m, access, reads, width)
             if kind is not None:
                 self._check_order(m, access, kind, gives_back)
             inner(m)
@@ -68,6 +75,17 @@ class WatchedAccesses:
         outside = (inside < 0) | (inside + width > self._sizes[storage]) | (np.asarray(storage) == NOWHERE)
         if (outside if lanes is None else outside & lanes).any():
             raise NotModelled("an access outside of memory")
+
+    def _check_programs(self, m: Machine, access: Access, reads: bool, width: int) -> None:
+        argument, offsets, lanes = _spread(access, (m.count, *access.shape))
+        storages, inside = self._memory.locate(argument, offsets)
+        here = np.ones(offsets.shape, np.bool_) if lanes is None else lanes
+        programs = np.broadcast_to(m.programs.reshape(-1, *(1,) * len(access.shape)), offsets.shape)
+        for one in np.unique(storages):
+            size = int(self._sizes[one])
+            of_it = here & (np.asarray(storages) == one) & (inside >= 0) & (inside < size)
+            places = inside[of_it] // width
+            self._races.note(reads, int(one), width, -(-size // width), places, programs[of_it])
 
     def _check_order(self, m: Machine, access: Access, kind: str, gives_back: bool) -> None:
         """Raise NotModelled if something hangs on the order of lanes, or of atomics of two kinds."""

@@ -65,7 +65,7 @@ def test_what_is_not_determined_in_a_program(name: str) -> None:
     ("kernel", "arguments"),
     [
         (kernels.queued, _counted()),
-        (kernels.moved_in_place, (*_floats(), 8)),
+        (kernels.padded_over_the_next, _counted()),
         (kernels.summed_by_the_first, _counted()),
         (kernels.exchanged, (torch.zeros(1, dtype=torch.int32),)),
     ],
@@ -74,6 +74,28 @@ def test_what_depends_on_the_order_of_programs(kernel: Any, arguments: tuple[Any
     found = proved(arguments, *(_programs(kernel),) * 2)
     assert found.equal is None
     assert found.reason == "what one of them stores depends on the order of its programs"
+
+
+def _meeting(kernel: Any) -> Any:
+    return proved((*_floats(), 8), *(_programs(kernel),) * 2)
+
+
+@first_of(
+    ("kernel", "does"),
+    [
+        (kernels.moved_to_the_right, "it stores to what another program reads, in no order"),
+        (kernels.moved_in_place, "it stores to what another program reads, in no order"),
+        (kernels.stored_and_read_apart, "it reads what another program stores, in no order"),
+    ],
+)
+def test_programs_that_race_are_named_though_all_orders_that_were_tried_agree(kernel: Any, does: str) -> None:
+    found = _meeting(kernel)
+    assert found.equal is None
+    assert found.reason.endswith(does)
+
+
+def test_a_program_may_read_what_it_stores_itself() -> None:
+    assert _meeting(kernels.doubled_in_place).equal
 
 
 def test_an_order_that_only_one_depends_on() -> None:

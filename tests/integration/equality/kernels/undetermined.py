@@ -92,6 +92,35 @@ def moved_in_place(x_ptr, y_ptr, n):
 
 
 @triton.jit
+def moved_to_the_right(x_ptr, y_ptr, n):
+    """As if no other program had run before, if they run in lockstep or from the last."""
+    program = tl.program_id(0)
+    tl.store(x_ptr + program + 1, tl.load(x_ptr + program))
+
+
+@triton.jit
+def stored_and_read_apart(x_ptr, y_ptr, n):
+    program = tl.program_id(0)
+    tl.store(y_ptr + program, tl.load(x_ptr + program))
+    tl.store(x_ptr + program, tl.load(y_ptr + (program + 1) % n))
+
+
+@triton.jit
+def doubled_in_place(x_ptr, y_ptr, n):
+    program = tl.program_id(0)
+    tl.store(x_ptr + program, tl.load(x_ptr + program))
+    tl.store(x_ptr + program, tl.load(x_ptr + program) * 2)
+
+
+@triton.jit
+def padded_over_the_next(x_ptr, y_ptr, count_ptr):
+    """The next one's word is zero, if they run in lockstep or from the last."""
+    program = tl.program_id(0)
+    tl.store(y_ptr + program, tl.load(x_ptr + program))
+    tl.store(y_ptr + program + 1, 0.0)
+
+
+@triton.jit
 def summed_by_the_first(x_ptr, y_ptr, count_ptr):
     program = tl.program_id(0)
     tl.store(y_ptr + 1 + program, tl.load(x_ptr + program))
