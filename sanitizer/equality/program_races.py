@@ -32,7 +32,7 @@ class ProgramRaces:
                     self.watched |= {load, store}
 
     def note(self, loads: bool, storage: int, width: int, size: int, places: Ints, programs: Ints) -> None:
-        """Elements of a width, of a storage of ``size`` of them. Raise NotModelled where two programs meet."""
+        """Elements of one width, of ``size`` in a storage. Raise NotModelled where two programs meet."""
         mine = programs + 1
         empty = np.zeros(0, dtype=np.int64)
         table, against = (self._readers, self._writers) if loads else (self._writers, self._readers)

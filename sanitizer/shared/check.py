@@ -27,7 +27,7 @@ MAX_STEPS = 1_000_000  # operations that are followed, of all paths together
 MAX_PROGRAMS = 1 << 22
 _VIEWS = frozenset(
     ("ttg.memdesc_subslice", "ttng.tmem_subslice", "ttg.memdesc_trans", "ttg.memdesc_reshape",
-     "ttg.memdesc_reinterpret", "ttng.inval_barrier")
+     "ttg.memdesc_reinterpret", "ttng.inval_barrier", "ttng.clc_is_canceled")
 )  # fmt: skip
 _WRITING = ("store", "alloc", "copy_global_to_local", "scatter", "init_barrier", "tma_gather", "dealloc")
 
@@ -82,16 +82,19 @@ def _follow(module: Module, launch: Launch, report: Report) -> None:
     function = module.kernel
     wanted = needed(Dataflow(module, function, launch), frozenset(ACTIONS))
     budget = [MAX_STEPS]
-    groups: list[Programs] = [np.arange(launch.program_count, dtype=np.int64)]
-    while groups:
-        programs = groups.pop()
-        run = Path(module, function, launch, programs, wanted, ACTIONS, report, budget)
+    paths: list[tuple[Programs, int]] = [(np.arange(launch.program_count, dtype=np.int64), 0)]
+    while paths:
+        programs, taken = paths.pop()
+        run = Path(module, function, launch, programs, wanted, ACTIONS, report, budget, taken)
         try:
             run.follow()
         except Diverged as several:
-            groups += several.groups
+            paths += [(one, taken) for one in several.groups]
         except Stopped as stopped:
             report.stopped = report.stopped or str(stopped)
+        else:
+            if run.ends_by_answer and taken + 1 < launch.program_count:
+                paths.append((programs, taken + 1))
 
 
 def _verdict(operation: Operation, report: Report, doubt: str, launch: Launch) -> Verdict:

@@ -16,7 +16,7 @@ FENCES = frozenset(("ttg.barrier", "gpu.barrier", "ttng.fence", "ttng.fence_mbar
 HARMLESS = frozenset(
     ("ttg.convert_layout", "ttg.warp_id", "ttg.global_scratch_alloc", "ttng.tensormap_create",
      "ttng.reinterpret_tensor_descriptor", "ttng.tensormap_fenceproxy_acquire", "ttg.fp4_to_fp",
-     "ttng.clc_is_canceled", "ttng.clc_get_program_id")
+     "ttng.clc_get_program_id")
 )  # fmt: skip
 _DIALECTS = ("ttg.", "ttng.", "amdg.", "amdgpu.", "nvg.", "nvgpu.", "tti.", "gpu.", "nvvm.")
 _COORDINATES = frozenset(("ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather"))

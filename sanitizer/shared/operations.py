@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kerncap.sanitizer.shared.in_flight import Access, Barrier, Thread, Wait
 from kerncap.sanitizer.shared.needed_operations import FENCES, HARMLESS
-from kerncap.sanitizer.shared.program_run import Action, Env, Run, Stopped, view_of_allocation
+from kerncap.sanitizer.shared.program_run import Action, Cancelled, Env, Run, Stopped, view_of_allocation
 from kerncap.sanitizer.shared.scalars import Unknown
 from kerncap.sanitizer.shared.views import View, memory_type
 from kerncap.sanitizer.ttir.ir import IntType, Operation, TensorType, Value
@@ -392,6 +392,25 @@ def _cancel(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
         access = run.access(operation, view, thread, True, "clc_try_cancel", True, proxy=True)
         access.barrier = barrier
         access.ends.append(barrier.bring(thread, _CANCEL_BYTES))
+        run.answers[view.allocation.operation, view.box] = Cancelled(run.asked)
+        run.asked += 1
+
+
+def _answer(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    _load(run, operation, env, thread)
+    view = run.view(env, operation.operands[0], operation)
+    found = run.answers.get((view.allocation.operation, view.box))
+    env[operation.results[0]] = Unknown(_short(operation)) if found is None else found
+
+
+def _is_cancelled(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    """The first requests are granted, and none after one that is not."""
+    found = env.get(operation.operands[0])
+    if not isinstance(found, Cancelled):
+        env[operation.results[0]] = Unknown(_short(operation))
+        return
+    run.ends_by_answer = run.ends_by_answer or found.number >= run.taken
+    env[operation.results[0]] = int(found.number < run.taken)
 
 
 def _short(operation: Operation) -> str:
@@ -438,7 +457,8 @@ ACTIONS: dict[str, Action] = {
     "ttng.fence_async_shared": _fence,
     "ttng.clc_try_cancel": _cancel,
     "ttng.async_clc_try_cancel": _cancel,
-    "ttng.clc_load_result": _load,
+    "ttng.clc_load_result": _answer,
+    "ttng.clc_is_canceled": _is_cancelled,
 }
 
 

@@ -13,7 +13,7 @@ from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.shared.in_flight import Access, Barrier, Buffer, Thread, Wait
 from kerncap.sanitizer.shared.needed_operations import Needed
 from kerncap.sanitizer.shared.scalars import Unknown
-from kerncap.sanitizer.shared.views import Allocation, View, memory_type, outside
+from kerncap.sanitizer.shared.views import Allocation, Box, View, memory_type, outside
 from kerncap.sanitizer.ttir.ir import Function, Location, Module, Operation, Value
 
 Env = dict[Value, Any]
@@ -56,8 +56,15 @@ class Report:
 Action = Callable[["Run", Operation, Env, Thread], "Wait | None"]
 
 
+@dataclass(frozen=True)
+class Cancelled:
+    """The answer to a path's ``number``-th request to take over another block's work."""
+
+    number: int
+
+
 class Run:
-    """``programs``: their numbers in the grid."""
+    """``programs``: their numbers in the grid; ``taken``: of how many others they take over the work."""
 
     def __init__(
         self,
@@ -69,6 +76,7 @@ class Run:
         actions: dict[str, Action],
         report: Report,
         budget: list[int],
+        taken: int = 0,
     ) -> None:
         self.module = module
         self.function = function
@@ -78,6 +86,10 @@ class Run:
         self.actions = actions
         self.report = report
         self.budget = budget
+        self.taken = taken
+        self.asked = 0  # to take over work
+        self.answers: dict[tuple[Operation, Box], Cancelled] = {}
+        self.ends_by_answer = False  # what is done rests on a request that fails
         self.buffers: dict[Operation, Buffer] = {}
         self.barriers: dict[tuple[Operation, int], Barrier] = {}
         self.doubted_barriers: dict[Operation, str] = {}

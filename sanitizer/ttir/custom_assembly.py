@@ -131,7 +131,9 @@ def _word(stream: Stream, token: str, words: list[str], attributes: dict[str, ob
     stream.at += 1
     if stream.accept("="):
         value = stream.peek()
-        if value[:1].isalpha() and "<" not in value and value not in ("true", "false", "dense"):
+        if value == "[" and stream.all[stream.at + 1][:1] == "%":  # more operands, under a name
+            attributes[token] = None
+        elif value[:1].isalpha() and "<" not in value and value not in ("true", "false", "dense"):
             stream.at += 1
             attributes[token] = value
         else:

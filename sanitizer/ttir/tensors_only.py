@@ -155,7 +155,7 @@ class _Rewriting:
     def _fetch(self, operation: Operation) -> list[Operation]:
         desc, *rest = operation.operands
         at = next((number for number, one in enumerate(rest) if one in self._memory), None)
-        if at is None or len(rest) != at + 3 or "multicast" in operation.attributes:
+        if at is None or len(rest) != at + 3 or {"multicast", "offsets"} & operation.attributes.keys():
             return [operation]
         view, predicate = rest[at], rest[-1]
         value = Value("%fetched", view.type, operation.location)
