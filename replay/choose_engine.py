@@ -69,7 +69,7 @@ class Choice:
     @property
     def compiles(self) -> bool:
         """Whether Triton's source is compiled for other configurations than the captured one."""
-        return self.launcher in ("jit", "interpreter") or (self.source and self.torch_free)
+        return self.launcher in ("jit", "interpreter") or self.source
 
     @property
     def on_device(self) -> bool:

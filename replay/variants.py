@@ -134,14 +134,13 @@ class Variants:
         if path is not None and not path.is_file():
             raise ReplayError(f"{path}: no such candidate file")
         self.unload(name)
-        file = self._loaded[ORIGINAL].path if path is None else str(path.resolve())
-        self._tried(name, Loaded(file, Variation(config)))
+        file = self._source_of_original if path is None else path.resolve()
+        self._tried(name, Loaded(str(file), Variation(config)))
         return self._compiled[name]
 
     def build_ahead(self, config: Config) -> None:
         """Compile the original's source apart, so that `configured` finds it; from any thread."""
-        path = Path(self._loaded[ORIGINAL].path)
-        self._apart.image(path, Variation(config), self._facts.arch)
+        self._apart.image(self._source_of_original, Variation(config), self._facts.arch)
 
     def begin(self, path: Path | None = None, config: Config | None = None) -> None:
         """Begin to compile a module, or the stored source, which will be loaded if that is done apart.
@@ -248,6 +247,11 @@ class Variants:
     @property
     def _stored_source(self) -> Path:
         return self._connection.job.folder / str(self._connection.job.content["source"])
+
+    @property
+    def _source_of_original(self) -> Path:
+        """What other configurations are made of: the original may be an image by now."""
+        return self._stored_source if self._builds_images else Path(self._loaded[ORIGINAL].path)
 
     @property
     def _builds_images(self) -> bool:
@@ -366,7 +370,7 @@ class Variants:
     def _resolved(self, loaded: Loaded) -> tuple[str, Image | None]:
         """What the worker is given: the file itself, or the image that a module was made into elsewhere."""
         choice, path = self._connection.choice, Path(loaded.path)
-        if choice.torch_free and path.suffix == ".py":
+        if self.launcher == "native" and path.suffix == ".py":
             return self._apart.image(path, loaded.variation, self._facts.arch)
         if not ((choice.hostile or choice.apart) and self._is_strangers(path)):
             return loaded.path, loaded.image

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kerncap.answer import Answer
+from kerncap.log import counted
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.worker.protocol import Difference
 from kerncap.result_line import result_line
@@ -99,7 +100,7 @@ def mismatch(stats: Difference) -> str:
         text += f", first at {name}[{index}]: expected {first.expected}, found {first.found}"
     text += f"; max abs {stats.max_abs:.3g}, max rel {stats.max_rel:.3g}"
     if stats.nan:
-        text += f"; {stats.nan:,} elements are NaN on one side only"
+        text += f"; {counted(stats.nan, 'element')} {'is' if stats.nan == 1 else 'are'} NaN on one side only"
     return text
 
 

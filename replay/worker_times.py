@@ -45,6 +45,8 @@ class WorkerTimes(WorkerMemory):
 
         ``cold``: the device's cache holds other data, if a Triton launch runs on one.
         """
+        if self.connection.choice.launcher == "native":  # which times launches in turns only
+            return self.interleaved([which], n, dirty, cold=cold)[which]
         self._refuse_to_time()
         limit = self.timeout_s * (warmup + n)
         return self.connection.call_within(

@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from kerncap.errors import KerncapError
@@ -21,7 +22,7 @@ from kerncap.replay.tuning.compile_pool import Built, CompilePool
 from kerncap.replay.tuning.formula import Unknown
 from kerncap.replay.tuning.grid import GridUnknown
 from kerncap.replay.tuning.point import Point
-from kerncap.replay.tuning.prune import Budget, Pruner, over_budget, shared_limit
+from kerncap.replay.tuning.prune import Budget, Pruner, budget_of, over_budget
 from kerncap.replay.tuning.space import LaunchSpace
 from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch
 
@@ -33,8 +34,8 @@ class Builds:
     """What compiles the configurations of several launches; started before their engines are there.
 
     ``ahead``: configurations of the application's own list, compiled from the start. ``pool``: what the
-    process that compiles is a fork of. Native images are compiled by threads, which wait for nvcc, and
-    so is a stranger's Triton source, by a confined process for each configuration.
+    process that compiles is a fork of. Native images are compiled by threads, which wait for nvcc, and so
+    is Triton's source for an AMD GPU or of a stranger, by a confined process for each configuration.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Builds:
         self._lock = threading.Lock()
         self._announced: set[tuple[str, str]] = set()
         self._stack = contextlib.ExitStack()
-        self._apart = options.hostile and choice.launcher == "jit"
+        self._apart = choice.source or (options.hostile and choice.launcher == "jit")
         if self._apart:
             self._builders = ThreadPoolExecutor(options.processes or _BUILDERS)
             self._stack.callback(self._builders.shutdown, cancel_futures=True)
@@ -72,11 +73,11 @@ class Builds:
 
     def await_target(self) -> None:
         """Wait for what is compiled for, by which configurations are pruned."""
-        compiled = self._choice.launcher != "interpreter"
-        limit = self._pool.target.shared_bytes if self._pool is not None else None
-        if limit is None and compiled:
-            limit = shared_limit(next(iter(self._opened.values())).manifest.device.arch)
-        self.budget = Budget(compiled, limit)
+        self.budget = Budget(compiled=False)
+        if self._choice.launcher != "interpreter":
+            self.budget = budget_of(next(iter(self._opened.values())).manifest.device.arch)
+        if self._pool is not None and (limit := self._pool.target.shared_bytes) is not None:
+            self.budget = replace(self.budget, shared_bytes=limit)
         self._pruners = {digest: Pruner(each, self.budget) for digest, each in self._opened.items()}
 
     def announce(self, launch: OpenLaunch, digest: str, given: Point) -> None:
@@ -148,5 +149,5 @@ def _build(launch: OpenLaunch, given: Point, folder: Path) -> Path:
     engine, job = launch.engine, launch.engine.connection.job.folder
     hidden = (job / "regions", launch.reproducer.path) if launch.hostile else None
     return candidates.compile_candidate(
-        launch.reproducer, path, engine.facts.arch, folder, engine.choice.python, hidden
+        launch.reproducer, path, engine.facts.arch, folder, engine.choice.python, hidden, engine.choice.prefix
     ).path

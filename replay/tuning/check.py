@@ -18,7 +18,7 @@ from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.protocol import Difference
 from kerncap.replay.write_set_units import extent, outside_views, units
 
-_BASELINE_RUNS = {"cuda": 3, "host": 2}  # of the interpreter, which is as sure as it is slow
+_BASELINE_RUNS = {"cuda": 3, "hip": 3, "host": 2}  # of the interpreter, which is as sure as it is slow
 _EXPECTED = "expected"
 _OUTSIDE = "expected outside of views"
 _MOST_KEPT_BYTES = 8 << 30
@@ -43,7 +43,7 @@ class Checker:
         self._fills = [fill for region in measured.written for fill in self._output(region)]
         # What is no result of several launches is put into the captured state, after each run.
         self._keeps = (
-            engine.choice.memory == "cuda" and engine.one_launch and sum(measured.sizes) <= _MOST_KEPT_BYTES
+            engine.choice.memory != "host" and engine.one_launch and sum(measured.sizes) <= _MOST_KEPT_BYTES
         )
         self._kept_in = -1  # the worker that has the oracle on its device
 

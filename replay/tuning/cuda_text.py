@@ -1,4 +1,4 @@
-"""Parameters in the text of a CUDA source: `#define TILE 32` and a kernel's integer template parameters.
+"""Numbers in the text of a CUDA or HIP source: `#define TILE 32` and a kernel's integer template parameters.
 
 A variant is the text with other numbers. A template parameter keeps its captured argument, for that is part
 of the kernel's name: in the body a constant with the parameter's name takes its place.
@@ -36,7 +36,7 @@ def find(reproducer: Reproducer) -> list[TextParameter]:
     """The numbers of the kernel's file that a variant may have otherwise."""
     manifest = reproducer.manifest
     text = reproducer.source_text()
-    if manifest.source is None or manifest.source.language != "cuda" or text is None:
+    if manifest.source is None or manifest.source.language not in ("cuda", "hip") or text is None:
         return []
     parameters = [TextParameter(name, value) for name, value in defined(text).items()]
     name = parse(manifest.kernel.mangled or manifest.kernel.name, manifest.kernel.qualified_name)

@@ -1,6 +1,7 @@
 """What is not worth compiling: configurations that Triton refuses, or that no device of this kind can hold.
 
-Only what is certain is pruned: an estimate is a lower bound, and the compiler's own figure comes later.
+Only what is certain is pruned: an estimate is a lower bound, and the compiler's own figure comes later. Of an
+AMD GPU nothing is estimated: its compiler takes a dot of any size, and tiles need not go through LDS.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kerncap.replay.tuning.formula import is_power_of_2
 from kerncap.replay.tuning.grid import arguments_of
 
 MAX_TILE = 1 << 20  # elements; Source: triton/_utils.py, TRITON_MAX_TENSOR_NUMEL
-_MAX_WARPS = 32  # 1024 threads in a block
+_MAX_THREADS = 1024  # in a block
 _REGISTERS = 255  # of a thread, on every CUDA device since sm_35
 _LEAST_INNER_BYTES = 32  # of a dot's inner dimension: 16 halves, 32 bytes; Source: triton nvidia min_dot_size
 _SPILL_LIMIT = 4096  # bytes of a thread's local memory: beyond it a configuration is lost anyway
@@ -26,6 +27,8 @@ _SPILL_LIMIT = 4096  # bytes of a thread's local memory: beyond it a configurati
 # "Technical Specifications per Compute Capability".
 _SHARED_BYTES = {70: 98_304, 75: 65_536, 80: 166_912, 86: 101_376, 87: 166_912, 89: 101_376, 90: 232_448,
                  100: 232_448, 103: 232_448, 120: 101_376, 121: 101_376}  # fmt: skip
+# LDS of a workgroup; Source: AMD's CDNA 2, 3 and 4 instruction set architectures, "LDS".
+_LDS_BYTES = {"gfx90a": 65_536, "gfx942": 65_536, "gfx950": 163_840}
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,16 @@ class Budget:
 
     compiled: bool
     shared_bytes: int | None = None
+    is_amd: bool = False
+
+    @property
+    def most_warps(self) -> int:
+        return _MAX_THREADS // (64 if self.is_amd else 32)
+
+
+def budget_of(arch: str | None) -> Budget:
+    """Of a device that is compiled for: ``sm_90``, ``gfx942``."""
+    return Budget(True, shared_limit(arch), arch is not None and arch.startswith("gfx"))
 
 
 @dataclass
@@ -66,8 +79,9 @@ class Pruner:
         """Why a configuration is not compiled, or None. One of the application's own list is refused only for
         what Triton itself refuses."""
         warps = options.get("num_warps")
-        if warps is not None and not (is_power_of_2(warps) and warps <= _MAX_WARPS):
-            return f"num_warps={warps} is not a power of two up to {_MAX_WARPS}"
+        most = self.budget.most_warps
+        if warps is not None and not (is_power_of_2(warps) and warps <= most):
+            return f"num_warps={warps} is not a power of two up to {most}"
         stages = options.get("num_stages")
         if stages is not None and (not isinstance(stages, int) or stages < 1):
             return f"num_stages={stages} is less than 1"
@@ -80,7 +94,7 @@ class Pruner:
         for shape, line in found.shapes:
             if math.prod(shape) > MAX_TILE:
                 return f"line {line}: a tile of {_by(shape)} has more than {MAX_TILE:,} elements"
-        if not self.budget.compiled:
+        if not self.budget.compiled or self.budget.is_amd:
             return None
         for dot in found.dots:
             reason = self._dot(dot)
@@ -139,7 +153,7 @@ def over_budget(compiled: Compiled, budget: Budget) -> str | None:
 def shared_limit(arch: str | None) -> int | None:
     """Bytes of shared memory that one block may use on ``sm_90``; None if it is not known."""
     if arch is None or not arch.startswith("sm_"):
-        return None
+        return _LDS_BYTES.get((arch or "").split(":")[0])
     digits = arch.removeprefix("sm_").rstrip("af")
     return _SHARED_BYTES.get(int(digits)) if digits.isdigit() else None
 

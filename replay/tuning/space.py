@@ -20,7 +20,10 @@ from kerncap.replay.tuning.grid import GridFunction, GridUnknown, arguments_of, 
 from kerncap.replay.tuning.point import Parameter, Point, Scalar
 from kerncap.replay.tuning.space_file import SpaceFile, powers_of_two
 
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # which triton.Config takes by name
+# Those of AMD's compiler, which stand among the arguments there. Source: triton, HIPOptions.
+AMD_OPTIONS = ("waves_per_eu", "matrix_instr_nonkdim", "kpack")
+ALL_OPTIONS = (*OPTIONS, *AMD_OPTIONS)
 _WARPS = (1, 2, 4, 8, 16)
 _STAGES = (1, 2, 3, 4, 5)
 _NEAR = 4  # a block size is tried from a quarter of the captured one to four times
@@ -67,8 +70,8 @@ class LaunchSpace:
         return found
 
     def _config(self, given: Point) -> Config:
-        arguments = {k: v for k, v in given.items() if k not in OPTIONS}
-        options = {k: int(v) for k, v in given.items() if k in OPTIONS and isinstance(v, int)}
+        arguments = {k: v for k, v in given.items() if k not in ALL_OPTIONS}
+        options = {k: int(v) for k, v in given.items() if k in ALL_OPTIONS and isinstance(v, int)}
         known = {**self.arguments, **arguments}
         computed = {k: v for k, v in self.derived.values(known).items() if k not in given}
         computed = {k: v for k, v in computed.items() if self.arguments.get(k) != v or type(v) is bool}
@@ -88,7 +91,7 @@ class LaunchSpace:
         """The value that a parameter had."""
         if name in self._text:
             return self._text[name]
-        if name in OPTIONS:
+        if name in ALL_OPTIONS:
             value = self.manifest.launch.options.get(name)
             found = plain(value) if value is not None else _DEFAULTS.get(name)
             return found if isinstance(found, int) else None
@@ -294,12 +297,12 @@ def _triton(spaces: Sequence[LaunchSpace], compiled: bool) -> tuple[dict[str, Pa
         else:
             found[name] = Parameter(name, "argument", reason, values[0] if same else None)
     entry = tiles.entry_of(first.reproducer.source_text() or "", first.manifest.source.entry)
-    for name in OPTIONS:
+    for name in _options(first):
         value = first.captured(name)
         in_list = sorted({v for each in listed if isinstance(v := each.get(name), int)})
         if not compiled:
             pinned[name] = "the interpreter has no such thing"
-        elif name in ("num_ctas", "maxnreg"):
+        elif name not in ("num_warps", "num_stages"):
             if len(in_list) > 1:
                 found[name] = Parameter(name, "option", _first(value, in_list), value)
         elif name == "num_stages" and entry is not None and not tiles.has_loop(entry):
@@ -311,6 +314,11 @@ def _triton(spaces: Sequence[LaunchSpace], compiled: bool) -> tuple[dict[str, Pa
                 usual = tuple(v for v in sorted({*usual, *in_list}) if low <= v <= high)
             found[name] = Parameter(name, "option", _first(value, usual), value)
     return found, pinned
+
+
+def _options(space: LaunchSpace) -> tuple[str, ...]:
+    """Those that the compiler of a launch has."""
+    return ALL_OPTIONS if space.manifest.device.kind == "hip" else OPTIONS
 
 
 def _argument(
@@ -369,7 +377,7 @@ def _native(first: LaunchSpace) -> tuple[dict[str, Parameter], dict[str, str]]:
 def _known_names(
     spaces: Sequence[LaunchSpace], parameters: Mapping[str, Parameter], pinned: Mapping[str, str]
 ) -> set[str]:
-    return {*parameters, *pinned, *(OPTIONS if not _is_native(spaces[0]) else ())}
+    return {*parameters, *pinned, *(_options(spaces[0]) if not _is_native(spaces[0]) else ())}
 
 
 def _apply(
@@ -413,7 +421,7 @@ def _apply(
             del parameters[name]
     for name, values in given.items():
         captured = spaces[0].captured(name)
-        kind: point.Kind = "option" if name in OPTIONS else "argument"
+        kind: point.Kind = "option" if name in ALL_OPTIONS else "argument"
         if name in parameters:
             kind = parameters[name].kind
         pinned.pop(name, None)

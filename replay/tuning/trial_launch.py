@@ -79,7 +79,7 @@ class OpenLaunch:
                 raise ReplayError(f"{reproducer.path}: {nothing_written().summary}")
             self.checker = Checker(self.engine, self.measured, options.tolerance)
             self.dirty = sorted(self.measured.written)
-            self.on_device = self.engine.choice.memory == "cuda"
+            self.on_device = self.engine.choice.memory != "host"
             if self.on_device:
                 # The first use of what poisons and compares loads it: engines that start wait side by side.
                 self.checker.problem(ORIGINAL)
@@ -95,7 +95,8 @@ class OpenLaunch:
     @property
     def is_native(self) -> bool:
         """Whether its configurations are one at a time: images, or in place of several launches."""
-        return self.engine.choice.launcher == "native" or not self.engine.one_launch
+        choice = self.engine.choice
+        return (choice.launcher == "native" and not choice.source) or not self.engine.one_launch
 
     @cached_property
     def has_in_place(self) -> bool:

@@ -15,7 +15,7 @@ from kerncap import whole_files
 from kerncap.api.tune.safe_choice import safe_choice
 from kerncap.api.tune.tune_result import ShapeInfo, TuneResult
 from kerncap.api.tune.wishes import TuneOptions, Watcher, legal_of, wishes_of
-from kerncap.errors import BackendUnavailable, UsageError
+from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.format.folder import is_range
 from kerncap.replay import trust
@@ -68,9 +68,8 @@ def tune(
         if pool is not None:
             stack.callback(pool.close)
         where = choose(first.manifest, options.engine, options.device, options.python)
-        if where.memory == "hip":
-            why = "not on an AMD GPU in this version; --engine interpreter searches on the host"
-            raise BackendUnavailable("tune", why)
+        if where.memory == "hip" and options.engine == "auto" and first.manifest.launch.mode != "native":
+            options, where = replace(options, engine="jit"), replace(where, source=True)
         if where.launcher == "binary":
             raise UsageError("tune compiles a Triton kernel's source: leave --engine out, or use jit")
         spaces = [LaunchSpace(each) for each in reproducers.values()]
@@ -94,6 +93,7 @@ def tune(
             *found.notes,
             *executor.notes(),
             *(_of_hostile(facts.get("unconfined", [])) if options.hostile else []),
+            *(["the times are the emulator's, which say nothing of a GPU"] if where.emulator else []),
             *([journal.problem] if journal.problem else []),
         ]
         tuned = first.manifest.autotune
@@ -187,21 +187,22 @@ def _executor(
 
 
 def _on_one_device(options: TuneOptions) -> bool:
-    return options.workers == 1 or (options.workers is None and options.device.startswith("cuda"))
+    by_name = options.device.startswith(("cuda", "hip"))
+    return options.workers == 1 or (options.workers is None and by_name)
 
 
 def _other_devices(where: Engine, options: TuneOptions) -> list[str]:
     """Of this machine, one for each further worker; without a wish, each that there is."""
-    if where.memory != "cuda":
+    if where.memory == "host":
         count = options.workers or min(_LOCAL_WORKERS, os.cpu_count() or 1)
         return [options.device] * (count - 1)
     others: list[str] = []
-    if options.device == "auto":
+    if options.device == "auto" and where.memory == "cuda":
         devices = range(probe(where.python).cuda_devices)
         others = [f"cuda:{ordinal}" for ordinal in devices if ordinal != where.device]
     if options.workers is None:
         return others
-    some = itertools.cycle(others or [f"cuda:{where.device}"])
+    some = itertools.cycle(others or [f"{where.memory}:{where.device}"])
     return list(itertools.islice(some, options.workers - 1))
 
 

@@ -6,14 +6,17 @@ import ast
 
 from kerncap.replay.ranges.candidate import LAUNCHES
 from kerncap.replay.tuning.point import Point
-from kerncap.replay.tuning.space import OPTIONS
+from kerncap.replay.tuning.space import ALL_OPTIONS
 
 
 def edited(text: str, given: Point) -> str:
     """The text with these values in its one launch; all else stays as it is."""
     launch = _launch(ast.parse(text))
     edits: list[tuple[ast.expr, str]] = []
-    for key, names in (("arguments", given.keys() - OPTIONS), ("options", given.keys() & set(OPTIONS))):
+    for key, names in (
+        ("arguments", given.keys() - ALL_OPTIONS),
+        ("options", given.keys() & set(ALL_OPTIONS)),
+    ):
         values = _entries(launch).get(key)
         had = _entries(values) if isinstance(values, ast.Dict) else {}
         edits += [(had[name], repr(given[name])) for name in names if name in had]

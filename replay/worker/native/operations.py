@@ -24,6 +24,7 @@ from ..job import Job, JobLaunch, JobView, of_launch
 from ..protocol import (
     REFERENCE,
     CodeObject,
+    Config,
     Cubin,
     Difference,
     Ended,
@@ -43,7 +44,7 @@ from ..protocol import (
     View,
 )
 from ..torch_backend import confine
-from ..triton_launch.config import varied, with_signature
+from ..triton_launch.config import configured, varied, with_signature
 from ..triton_launch.parameters import metadata
 from . import compare_arrays, reference, triton_kernels
 from .bulk import Bulk
@@ -117,9 +118,9 @@ class NativeBackend(StateOperations[States], Judging):
         if self._is_triton or isinstance(image, Cubin):
             cubin = image if isinstance(image, Cubin) else None
             return self._load_triton(which, Path(path), variation, cubin)
-        if variation.config is not None:
+        if variation.config is not None and not isinstance(image, CodeObject):
             raise Refused("a native launch has no configuration but its own")
-        job = of_launch(self.job, variation.launch)
+        job = _of_constants(of_launch(self.job, variation.launch), variation.config)
         launched: JobLaunch = job["launch"]
         if isinstance(image, CodeObject):  # what follows from its source
             launched = {
@@ -408,6 +409,16 @@ def _as_of_job(view: View) -> JobView:
         "region": view.region, "offset": view.offset, "dtype": view.dtype, "itemsize": view.itemsize,
         "shape": view.shape, "strides": view.strides, "name": view.name,
     }  # fmt: skip
+
+
+def _of_constants(job: Job, config: Config | None) -> Job:
+    """The launch of a code object that is compiled for a configuration: what it is passed stays as it is."""
+    passed = {argument["name"] for argument in job["arguments"] if argument["role"] != "constexpr"}
+    for name in () if config is None else sorted(passed & config.arguments.keys()):
+        raise Refused(
+            f"argument {name} is not a constant: a configuration for an AMD GPU can't give it a value"
+        )
+    return configured(job, config)
 
 
 def _layout_of(launch: JobLaunch) -> Layout | None:

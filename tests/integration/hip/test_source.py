@@ -234,3 +234,41 @@ def test_a_working_copy_is_edited_and_judged(bench: Bench, reproducer: Path) -> 
     assert (place["line"], place["column"]) == (5, 14) and place["file"].endswith("one/shape.h")
     header.write_text(text.replace("x * x", "x * (x + 0.0f)"))
     assert judged()["result"] == "pass"
+
+
+NUMBERS = """#include <hip/hip_runtime.h>
+#define STEP 2
+template <int WIDTH>
+__global__ void sums(const float* x, float* y) {
+  float sum = 0;
+  for (int i = threadIdx.x * WIDTH; i < 512; i += blockDim.x * WIDTH)
+    for (int k = 0; k < WIDTH; ++k) sum += x[blockIdx.x * 512 + i + k];
+  for (int lane = 32; lane > 32 >> 6; lane /= STEP) sum += __shfl_xor(sum, lane);
+  if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+int main() {
+  float *x, *y, values[1024];
+  for (int i = 0; i < 1024; ++i) values[i] = static_cast<float>(i % 7);
+  if (hipMalloc(reinterpret_cast<void**>(&x), sizeof values) != hipSuccess) return 1;
+  if (hipMalloc(reinterpret_cast<void**>(&y), 2 * sizeof *y) != hipSuccess) return 1;
+  if (hipMemcpy(x, values, sizeof values, hipMemcpyHostToDevice) != hipSuccess) return 1;
+  sums<4><<<2, 64>>>(x, y);
+  return hipDeviceSynchronize() != hipSuccess;
+}
+"""
+
+
+@pytest.mark.parametrize("options", [(), pytest.param(("--hostile",), marks=pytest.mark.long)])
+def test_the_numbers_of_a_source_are_searched(bench: Bench, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """A template's argument stays in the kernel's name; in the body it is another number."""
+    source = tmp_path / "sums.hip"
+    source.write_text(NUMBERS)
+    program = bench.rig.build(source, tmp_path / "sums", "gfx90a")
+    path = bench.capture("--source-dir", tmp_path, program=(program,)).path
+    where = {"KERNCAP_AMD_EMULATOR": str(bench.rig.folder)}
+    bounds = ("--bound", "STEP=2:4", "--bound", "WIDTH=2:8")
+    found = bench("tune", "--json", path, *bounds, *options, extra=where).document
+    states = {(trial["point"]["STEP"], trial["point"]["WIDTH"]): trial["state"] for trial in found["trials"]}
+    assert {states[2, width] for width in (2, 4, 8)} <= {"timed", "slow"}, found
+    assert {state for (step, _), state in states.items() if step == 4} == {"wrong"}, found
+    assert found["result"] == "pass" and found["shapes"][0]["best"]["config"]["STEP"] == 2, found

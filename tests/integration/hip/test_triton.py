@@ -88,6 +88,18 @@ def test_limits_are_those_that_amd_publishes(shared_bench: Bench, captured: dict
     assert refused.status == 2 and "only NVIDIA GPUs are measured" in refused.stderr
 
 
+def test_a_configuration_is_searched(shared_bench: Bench, captured: dict[str, Path]) -> None:
+    """Of a row of 200 elements a tile of 128 is wrong; what is compiled needs no torch to be launched."""
+    options = ("--pin", "num_warps=4", "--bound", "BLOCK=128:512", "--device", "hip:0")
+    where = {"KERNCAP_AMD_EMULATOR": str(shared_bench.rig.folder)}
+    found = shared_bench("tune", "--json", *options, captured["softmax_kernel"], extra=where).document
+    states = {trial["point"]["BLOCK"]: trial["state"] for trial in found["trials"]}
+    assert states.pop(128) == "wrong" and states.keys() == {256, 512}, found
+    assert set(states.values()) <= {"timed", "slow"}, found
+    assert found["result"] == "pass" and found["engine"] == "jit", found
+    assert "the times are the emulator's, which say nothing of a GPU" in found["notes"]
+
+
 @pytest.mark.long
 def test_the_interpreter_takes_it_too(shared_bench: Bench, captured: dict[str, Path]) -> None:
     done = shared_bench("verify", "--engine", "interpreter", captured["softmax_kernel"])

@@ -7,17 +7,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer, schema
+from kerncap.replay.outcome import Compiled
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.constraints import draw, enumerate_legal, parse_constraint
 from kerncap.replay.tuning.point import Parameter
-from kerncap.replay.tuning.prune import Budget, Pruner, shared_limit
+from kerncap.replay.tuning.prune import Budget, Pruner, budget_of, over_budget, shared_limit
 from kerncap.replay.tuning.samplers import make
 from kerncap.replay.tuning.space import LaunchSpace, Wishes, build
 from kerncap.replay.tuning.space_file import read
+from kerncap.replay.tuning.writeback import config_text
 from tests.unit.replay.build import Launch, add, value
 
 MATMUL = """
@@ -87,6 +90,26 @@ def test_the_list_says_what_is_tuned_and_comes_first(tmp_path: Path) -> None:
     sampler = make("auto", space, space.legal(), 100)
     assert [sampler.ask(), sampler.ask()] == space.listed
     assert (rest := sampler.ask()) is not None and points.key(rest) not in map(points.key, space.listed)
+
+
+def test_options_of_amd_s_compiler_stand_among_the_arguments_of_a_list(tmp_path: Path) -> None:
+    first, second = listed((32, 32, 16, 4), (64, 16, 32, 8)).configs
+    given = [
+        msgspec.structs.replace(each, kwargs={**each.kwargs, "waves_per_eu": value(waves)})
+        for each, waves in ((first, 0), (second, 2))
+    ]
+    tuned = schema.Autotune(configs=tuple(given), chosen=0, key=("M",))
+    device = schema.Device(kind="hip", name="AMD Instinct MI300X", arch="gfx942")
+    with matmul(tmp_path, autotune=tuned) as reproducer:
+        launch = LaunchSpace(reproducer)
+        launch.manifest = msgspec.structs.replace(launch.manifest, device=device)
+        space = build([launch], Wishes(), compiled=True)
+        config = launch.config(space.listed[1])
+    assert set(values_of(space.parameters)["waves_per_eu"]) == {0, 2}
+    assert config.options["waves_per_eu"] == 2 and "waves_per_eu" not in config.arguments
+    assert config_text(space.listed[1]).startswith(
+        'triton.Config({"BM": 64, "BN": 16, "BK": 32, "waves_per_eu": 2}'
+    )
 
 
 def test_without_a_list_block_sizes_and_flags_are_tried(tmp_path: Path) -> None:
@@ -252,8 +275,23 @@ def test_the_author_s_own_configurations_are_pruned_for_what_triton_refuses_only
         assert pruner.refuse({"BM": 48}, {}, listed=True) is not None
 
 
+def test_for_an_amd_gpu_only_what_triton_refuses_is_pruned(tmp_path: Path) -> None:
+    """Its compiler takes a dot of any size, a wavefront has 64 lanes, and tiles need not go through LDS."""
+    with matmul(tmp_path) as reproducer:
+        pruner = Pruner(reproducer, budget_of("gfx942:sramecc+:xnack-"))
+        assert pruner.refuse({"BK": 8}, {}) is None
+        assert pruner.refuse({"BM": 256, "BN": 256, "BK": 128}, {"num_warps": 8, "num_stages": 5}) is None
+        assert "num_warps=32 is not a power of two up to 16" in (pruner.refuse({}, {"num_warps": 32}) or "")
+        assert pruner.refuse({"BM": 48}, {}) is not None
+    assert (
+        over_budget(Compiled(shared_bytes=65_537), pruner.budget)
+        == "65,537 bytes of shared memory, a block has 65,536"
+    )
+
+
 def test_shared_memory_by_architecture() -> None:
     assert shared_limit("sm_90a") == 232_448
+    assert shared_limit("gfx950") == 163_840 and shared_limit("gfx1100") is None
     assert shared_limit("sm_999") is None and shared_limit(None) is None
 
 

@@ -95,7 +95,7 @@ def test_the_captured_kernel_gets_no_tolerance(tmp_path: Path) -> None:
 def test_nan_is_no_wildcard(adder: Resident) -> None:
     verdict = adder.judge(plus("tl.where(i == 5, float('nan'), 0.0)"), Tolerance(1e30, 1e30))
     assert not verdict.passed
-    assert "1 elements are NaN on one side only" in verdict.reasons[0]
+    assert "1 element is NaN on one side only" in verdict.reasons[0]
 
 
 def test_nan_where_the_application_got_nan_agrees(tmp_path: Path) -> None:
