@@ -69,6 +69,7 @@ class CompilePool:
         self._lock = threading.Lock()
         self._target: Future[Compiling] = Future()
         self._closed = False
+        self._ended = ""  # why nobody answers any more
         self._made = scratch.folder("compile")
         self._folder = self._made.path
         count = min(_MOST_PROCESSES, processes or _cores())
@@ -97,6 +98,9 @@ class CompilePool:
             if found is not None:
                 return found
             found = self._by_key[key] = Future()
+            if self._ended:  # another process may keep the pipe open: sending would not fail
+                self._fail(found, self._ended)
+                return found
             number = len(self._by_id)
             self._by_id[number] = found
             wanted = replace(config, grid=config.grid or (1, 1, 1))
@@ -166,6 +170,7 @@ class CompilePool:
         why = f"the compile process ended{said and ': ' + said}"
         self._refuse(why)
         with self._lock:
+            self._ended = why
             for future in self._by_id.values():
                 self._fail(future, why)
 

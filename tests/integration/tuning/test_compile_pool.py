@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -49,3 +50,7 @@ def test_a_python_without_triton_is_named(tmp_path: Path) -> None:
             with pytest.raises(BackendUnavailable, match="no such thing"):
                 assert pool.target
             assert pool.submit("a", Config()).result(10).lost
+            pool._reader.join()
+            mine, pool._requests = pool._requests, os.open("/dev/null", os.O_WRONLY)
+            os.close(mine)  # one that somebody else keeps open takes what is sent
+            assert pool.submit("a", Config(options={"num_warps": 8})).result(10).lost
