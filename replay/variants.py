@@ -16,8 +16,16 @@ from kerncap.replay.compiled_apart import CompiledApart
 from kerncap.replay.connection import Connection
 from kerncap.replay.outcome import CandidateError, Compiled, Config, Facts, Loaded
 from kerncap.replay.worker.job import of_launch
-from kerncap.replay.worker.protocol import Backend, Cubin, HipImage, Image, KernelOfSource, Place, Variation
-from kerncap.replay.worker_process import Program, Refusal, TargetError, WorkerKilled
+from kerncap.replay.worker.protocol import (
+    Backend,
+    HipImage,
+    Image,
+    KernelOfSource,
+    Place,
+    TritonImage,
+    Variation,
+)
+from kerncap.replay.worker_process import Program, Refusal, TargetError, WorkerFailed, WorkerKilled
 from kerncap.time_limits import START_S
 
 if TYPE_CHECKING:
@@ -337,7 +345,7 @@ class Variants:
     def _tried(self, name: str, loaded: Loaded) -> None:
         try:
             self._load(name, loaded)
-        except CandidateError:
+        except (CandidateError, WorkerFailed):
             raise
         except (BackendUnavailable, ReplayError) as error:
             cause = error.__cause__
@@ -355,11 +363,11 @@ class Variants:
         made = self._connection.call_within(
             START_S + self._timeout_s, Backend.load, which, path, stages,
             variation=loaded.variation, limit_s=self._timeout_s, image=image,
-            hip=self._hip_image(path, loaded),
+            hip=self._hip_image(path, loaded, image),
         )  # fmt: skip
         self._loaded[which] = loaded
         self._compiled[which] = self._facts_of(made.compiled)
-        if self._connection.choice.torch_free and isinstance(image, Cubin):
+        if self._connection.choice.torch_free and isinstance(image, TritonImage):
             self._facts.triton = str(image.metadata.get("triton_version", ""))
         if which in (ORIGINAL, CANDIDATE) and made.pointers is not None:
             facts = self._facts
@@ -382,14 +390,16 @@ class Variants:
             self.ran_python = True  # what may not read or write a file there compiles in the worker
             return loaded.path, loaded.image
 
-    def _hip_image(self, path: str, loaded: Loaded) -> HipImage | None:
+    def _hip_image(self, path: str, loaded: Loaded, image: Image | None) -> HipImage | None:
         """What the worker has to know of a code object; of the captured images only that is used."""
         if not self._is_hip:
             return None
         from kerncap.replay import hip_code_places, hip_image_facts
 
-        if isinstance(loaded.image, KernelOfSource):
-            return hip_image_facts.of_file(Path(path), loaded.image.name, ())
+        if isinstance(image, KernelOfSource):
+            return hip_image_facts.of_file(Path(path), image.name, ())
+        if isinstance(image, TritonImage):
+            return hip_image_facts.of_file(Path(path), str(image.metadata.get("name", "")), ())
         launch = loaded.variation.launch
         folder, job = self._connection.job.folder, of_launch(self._connection.job.content, launch)
         stored = folder / job["code"]["hsaco"] if "hsaco" in job["code"] else None

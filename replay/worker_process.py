@@ -39,6 +39,10 @@ class WorkerKilled(WorkerDied):
         super().__init__(KILLED)
 
 
+class WorkerFailed(ReplayError):
+    """kerncap's own code in the worker met what it did not expect: that says nothing of the kernel either."""
+
+
 class WorkerTimeout(Exception):
     """No answer in time; the worker was killed."""
 
@@ -190,7 +194,7 @@ class Worker:
         if failed.kind == "internal":
             detail = "; ".join(unexpected_error.debugged(failed.detail))
             message = f"the replay worker failed in {operation}: {failed.message}"
-            return ReplayError(f"{message}{detail and '; ' + detail}")
+            return WorkerFailed(f"{message}{detail and '; ' + detail}")
         if failed.kind == "killed":
             return WorkerKilled()
         self.close()

@@ -39,9 +39,9 @@ from kerncap.replay.worker.common import bitmap
 from kerncap.replay.write_set_units import extent
 
 _OF_SOURCES = (("native", "cuda"), ("native", "hip"))  # launchers, and the memory that they use
-_OF_MODULES = (("native", "cuda"), ("interpreter", "host"))
+_OF_MODULES = (*_OF_SOURCES, ("interpreter", "host"))
 _SOURCES_NEED = "on a GPU"
-_MODULES_NEED = "on an NVIDIA GPU, or in Triton's interpreter"
+_MODULES_NEED = "on a GPU, or in Triton's interpreter"
 _OF_SOURCE = ("smoke", "oracle", "determinism")  # the others take one kernel's launch
 _OF_MODULE = (*_OF_SOURCE, "sanitizer")
 
@@ -149,7 +149,7 @@ def _choice(opened: LaunchRange, candidate: RangeCandidate, options: VerifyOptio
     manifests = [launch.manifest for launch in opened.launches]
     choice = choose_for_all(manifests, options.engine, options.device, options.python, None)
     where = choice.launcher, choice.memory
-    if where == ("native", "cuda"):
+    if where[0] == "native":
         for launch in opened.launches:
             launch.manifest = by_image(launch.manifest)
     is_source = candidate.text is not None

@@ -11,15 +11,7 @@ from kerncap.regular_file import read_regular
 from kerncap.replay.choose_engine import python_to_compile
 from kerncap.replay.outcome import CandidateError, ConfinedError
 from kerncap.replay.worker import protocol, typed_json
-from kerncap.replay.worker.protocol import (
-    MADE_FILE,
-    VARIATION_FILE,
-    Cubin,
-    Failure,
-    Place,
-    TritonImage,
-    Variation,
-)
+from kerncap.replay.worker.protocol import MADE_FILE, VARIATION_FILE, Failure, Place, TritonImage, Variation
 from kerncap.replay.worker.typed_json import MAX_LINE_BYTES, Unreadable
 from kerncap.replay.worker_environment import compilers_environment
 from kerncap.replay.worker_process import Program
@@ -80,4 +72,4 @@ def _made(source: Path, out: Path, status: int) -> Made:
         said = (out / "log").read_text(errors="replace").strip()[-_TAIL:]
         why = f"it ended with status {status} on {source.name}: {said or problem}"
         raise BackendUnavailable("Triton's compiler", why)
-    return Made(out / ("kernel.cubin" if isinstance(made, Cubin) else "kernel.hsaco"), made)
+    return Made(out / f"kernel.{made.stage}", made)

@@ -18,7 +18,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 from . import typed_json
 from .typed_json import Unreadable
 
-VERSION = 11  # of all that is in this file; a worker refuses the job of another one
+VERSION = 12  # of all that is in this file; a worker refuses the job of another one
 
 Scalar = int | float | bool | str | None
 Limits = tuple[int, float, float]  # view, rtol, atol
@@ -99,22 +99,12 @@ class Variation:
 
 
 @dataclass(frozen=True)
-class Cubin:
-    """What Triton's compiler says of a cubin: its metadata, the signature of its parameters."""
+class TritonImage:
+    """What Triton's compiler says of an image: its stage, its metadata, the signature of its parameters."""
 
+    stage: Literal["cubin", "hsaco"]
     metadata: dict[str, Any]
     signature: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class CodeObject:
-    """What Triton's compiler says of a code object: its LDS, its workgroup."""
-
-    shared_bytes: int
-    block: Three
-
-
-TritonImage = Cubin | CodeObject
 
 
 @dataclass(frozen=True)

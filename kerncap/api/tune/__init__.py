@@ -14,7 +14,7 @@ from typing import Any
 from kerncap import whole_files
 from kerncap.api.tune.safe_choice import safe_choice
 from kerncap.api.tune.tune_result import ShapeInfo, TuneResult
-from kerncap.api.tune.wishes import TuneOptions, Watcher, legal_of, wishes_of
+from kerncap.api.tune.wishes import EMULATED, TuneOptions, Watcher, legal_of, wishes_of
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
 from kerncap.format.folder import is_range
@@ -93,7 +93,7 @@ def tune(
             *found.notes,
             *executor.notes(),
             *(_of_hostile(facts.get("unconfined", [])) if options.hostile else []),
-            *(["the times are the emulator's, which say nothing of a GPU"] if where.emulator else []),
+            *([EMULATED] if where.emulator else []),
             *([journal.problem] if journal.problem else []),
         ]
         tuned = first.manifest.autotune

@@ -12,10 +12,9 @@ from kerncap.answer import Answer
 from kerncap.api.range_candidate import kept_candidate, opened_candidate, verify_candidate
 from kerncap.api.tune.range_bench import RangeBench, SearchedModule, SearchedSource
 from kerncap.api.tune.tune_result import ShapeInfo, TuneResult
-from kerncap.api.tune.wishes import TuneOptions, Watcher, legal_of, wishes_of
+from kerncap.api.tune.wishes import EMULATED, TuneOptions, Watcher, legal_of, wishes_of
 from kerncap.api.verify.verify_result import VerifyOptions, VerifyResult
-from kerncap.errors import BackendUnavailable, UsageError
-from kerncap.format import LaunchRange
+from kerncap.errors import UsageError
 from kerncap.replay.pool import Pool
 from kerncap.replay.tuning import choice as choosing
 from kerncap.replay.tuning import point
@@ -37,7 +36,7 @@ def tune_range(path: Path, options: TuneOptions, candidate: Path, watcher: Watch
     fastest is verified. Raises as `tune`, and UsageError for a candidate that is not right as it is.
     """
     wishes, intermediates = wishes_of(options), options.intermediates
-    _check(path, options)
+    _check(options)
     judged = VerifyOptions(
         candidate=candidate, engine=options.engine, device=options.device, python=options.python,
         timeout_s=options.timeout_s, rtol=options.rtol, atol=options.atol, trust=options.trust,
@@ -62,7 +61,7 @@ def tune_range(path: Path, options: TuneOptions, candidate: Path, watcher: Watch
         assert not isinstance(opened, VerifyResult)
         is_source = opened.candidate.text is not None
         launch = (SearchedSource if is_source else SearchedModule)(opened.whole, opened.candidate)
-        compiled = opened.engine.choice.memory == "cuda"
+        compiled = opened.engine.choice.memory != "host"
         spaces = [LaunchSpace(launch)]
         space = build(spaces, wishes, compiled)
         legal = legal_of(space, str(candidate), launch.manifest.kernel.name)
@@ -91,6 +90,8 @@ def tune_range(path: Path, options: TuneOptions, candidate: Path, watcher: Watch
         found = search.run()
         choice = choosing.choose(found, {digest: spaces[0].scalars}, ())
         notes = [*opened.notes, *space.notes, *found.notes]
+        if opened.engine.choice.emulator:
+            notes.append(EMULATED)
         patch = Patch("")
         if choice.best:
             before, after = copy.path.read_text(encoding="utf-8"), launch.edited(choice.best[0].point)
@@ -117,10 +118,7 @@ def tune_range(path: Path, options: TuneOptions, candidate: Path, watcher: Watch
         )  # fmt: skip
 
 
-def _check(path: Path, options: TuneOptions) -> None:
-    with LaunchRange.open(path) as opened:
-        if opened.launches[0].manifest.device.kind == "hip":
-            raise BackendUnavailable("tune", "not on an AMD GPU in this version")
+def _check(options: TuneOptions) -> None:
     for given, option in ((options.scheduler, "--scheduler"), ((options.workers or 1) > 1, "--workers")):
         if given:
             raise UsageError(f"{option}: a range is tuned on one device, by one worker; leave it out")

@@ -6,6 +6,7 @@ import ast
 import contextlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
 
 import msgspec
 
@@ -23,7 +24,7 @@ from kerncap.replay.tuning.bench import Bench
 from kerncap.replay.tuning.builds import Builds
 from kerncap.replay.tuning.finals import Finals
 from kerncap.replay.tuning.point import Point
-from kerncap.replay.tuning.prune import Budget, Pruner, shared_limit
+from kerncap.replay.tuning.prune import Budget, Pruner, budget_of
 from kerncap.replay.tuning.space import LaunchSpace
 from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch
 
@@ -96,7 +97,7 @@ class SearchedModule(Searched):
 
 
 class SearchedSource(Searched):
-    """A source of CUDA C++, whose launch lines follow the numbers that it defines."""
+    """A source of CUDA C++ or HIP, whose launch lines follow the numbers that it defines."""
 
     def edited(self, given: Point) -> str:
         return cuda_text.edited(self, given)
@@ -109,9 +110,12 @@ class SearchedSource(Searched):
         return engine.load_source(self.path, asked)
 
     def _searched(self, launches: Sequence[CandidateLaunch], whole: RangeAsOne) -> Manifest:
-        file = schema.StoredFile(path="source/candidate.cu", size=0, sha256="0" * 64)  # nothing is stored
-        build = schema.SourceBuild(tool="nvcc", unit=file.path)
-        source = schema.Source(file=file, entry=launches[0].kernel, language="cuda", build=build)
+        on_hip = whole.manifest.device.kind == "hip"
+        name = f"source/candidate.{'hip' if on_hip else 'cu'}"  # nothing is stored
+        file = schema.StoredFile(path=name, size=0, sha256="0" * 64)
+        build = schema.SourceBuild(tool="hipcc" if on_hip else "nvcc", unit=name)
+        language: Literal["hip", "cuda"] = "hip" if on_hip else "cuda"
+        source = schema.Source(file=file, entry=launches[0].kernel, language=language, build=build)
         return msgspec.structs.replace(
             self.manifest, source=source, views=whole.manifest.views, regions=whole.manifest.regions
         )
@@ -138,8 +142,9 @@ class _Builds(Builds):
     def __init__(self, digest: str, searched: Searched, engine: RangeEngine) -> None:
         self._pool = None
         self._searched, self._engine = searched, engine
-        compiled = engine.choice.memory == "cuda"
-        self.budget = Budget(compiled, shared_limit(engine.facts.arch) if compiled else None)
+        self.budget = Budget(compiled=False)
+        if engine.choice.memory != "host":
+            self.budget = budget_of(engine.facts.arch)
         self._pruners = {digest: Pruner(searched, self.budget)}
 
     def announce(self, launch: OpenLaunch, digest: str, given: Point) -> None:

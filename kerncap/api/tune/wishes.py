@@ -22,6 +22,7 @@ from kerncap.replay.tuning.trial import Trial
 from kerncap.time_limits import LAUNCH_S
 
 _TRIALS = 100
+EMULATED = "the times are the emulator's, which say nothing of a GPU"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
-
-from ..common.failures import Refused
+from ..native.in_a_row import InARow
 from . import image
 from .device import Device
 from .hsa import HsaError as Error
@@ -17,10 +15,6 @@ __all__ = [
     "Device", "Error", "Image", "InARow", "Launcher", "Repeat", "captured", "candidate", "interleaved",
     "timings",
 ]  # fmt: skip
-
-
-def InARow(_launchers: Any) -> NoReturn:
-    raise Refused("launches in a row have no time as one on an AMD GPU")
 
 
 captured = image.captured

@@ -13,6 +13,7 @@ from typing import Any
 from ..common.timing_plan import CACHES, turns
 from ..native.bulk import Bulk
 from ..native.cuda_repeat import Ranges, Repeat
+from ..native.in_a_row import InARow
 from ..native.states import States
 from ..protocol import Replays, Timings
 from .device import Device
@@ -123,7 +124,10 @@ def interleaved(
     return times
 
 
-def _timed(device: Device, launcher: Launcher, deadline: float) -> float:
+def _timed(device: Device, launcher: Launcher | InARow, deadline: float) -> float:
+    """Of launches in a row the sum: what passes between two of them is in no dispatch's times."""
+    if isinstance(launcher, InARow):
+        return sum(_timed(device, each, deadline) for each in launcher.launchers)
     launcher.run()
     device.finish(max(0.001, deadline - time.monotonic()))
     return device.elapsed_ms()

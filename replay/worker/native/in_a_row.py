@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..common.failures import Refused
-from .cuda_launcher import Launcher
 
 
 class InARow:
@@ -16,26 +16,28 @@ class InARow:
     """
 
     indirect = True  # a region may be a variable of several modules
+    sites: tuple[()] = ()
 
-    def __init__(self, launchers: Sequence[Launcher]) -> None:
-        """Raises Refused."""
+    def __init__(self, launchers: Sequence[Any]) -> None:
+        """Of either vendor. Raises Refused."""
         if any(each.variables.sites for each in launchers):
             raise Refused("launches in a row whose memory points to their variables have no time as one")
-        self._launchers = launchers
+        self.launchers = launchers
         self.variables = self
 
     def home(self, region: int) -> int:
-        return self._launchers[0].variables.home(region)
+        home: int = self.launchers[0].variables.home(region)
+        return home
 
     def enter(self) -> None:
-        for launcher in self._launchers:
+        for launcher in self.launchers:
             launcher.variables.enter()
 
     def leave(self) -> None:
-        for launcher in self._launchers:
+        for launcher in self.launchers:
             launcher.variables.leave()
 
     def run(self) -> None:
         """Queue them all; as `Launcher.run`."""
-        for launcher in self._launchers:
+        for launcher in self.launchers:
             launcher.run()

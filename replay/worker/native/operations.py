@@ -23,9 +23,6 @@ from ..cuda.textures import Textures
 from ..job import Job, JobLaunch, JobView, of_launch
 from ..protocol import (
     REFERENCE,
-    CodeObject,
-    Config,
-    Cubin,
     Difference,
     Ended,
     HipImage,
@@ -40,11 +37,12 @@ from ..protocol import (
     Request,
     Stores,
     Timings,
+    TritonImage,
     Variation,
     View,
 )
 from ..torch_backend import confine
-from ..triton_launch.config import configured, varied, with_signature
+from ..triton_launch.config import varied, with_signature
 from ..triton_launch.parameters import metadata
 from . import compare_arrays, reference, triton_kernels
 from .bulk import Bulk
@@ -115,17 +113,13 @@ class NativeBackend(StateOperations[States], Judging):
         self, which: str, path: str, stages: str, variation: Variation, limit_s: float, image: Image | None,
         hip: HipImage | None,
     ) -> Loaded:  # fmt: skip
-        if self._is_triton or isinstance(image, Cubin):
-            cubin = image if isinstance(image, Cubin) else None
-            return self._load_triton(which, Path(path), variation, cubin)
-        if variation.config is not None and not isinstance(image, CodeObject):
+        if self._is_triton or isinstance(image, TritonImage):
+            said = image if isinstance(image, TritonImage) else None
+            return self._load_triton(which, Path(path), variation, said, hip)
+        if variation.config is not None:
             raise Refused("a native launch has no configuration but its own")
-        job = _of_constants(of_launch(self.job, variation.launch), variation.config)
+        job = of_launch(self.job, variation.launch)
         launched: JobLaunch = job["launch"]
-        if isinstance(image, CodeObject):  # what follows from its source
-            launched = {
-                **launched, "shared_bytes": image.shared_bytes, "block": list(image.block), "dispatch": None
-            }  # fmt: skip
         started = time.perf_counter()
         own = {str(self.folder / file) for file in job["images"]}
         symbol = job["symbol"]
@@ -194,7 +188,9 @@ class NativeBackend(StateOperations[States], Judging):
             "parameters": {"bytes": data.hex(), "layout": layout},
         }
 
-    def _load_triton(self, which: str, path: Path, variation: Variation, image: Cubin | None) -> Loaded:
+    def _load_triton(
+        self, which: str, path: Path, variation: Variation, image: TritonImage | None, hip: HipImage | None
+    ) -> Loaded:
         started = time.perf_counter()
         job = varied(self.job, variation)
         if image is not None:
@@ -202,7 +198,7 @@ class NativeBackend(StateOperations[States], Judging):
         else:
             said = metadata(job, path.name)
         symbol = str(said.get("name") or job["kernel"])
-        loaded = self.vendor.candidate(self.device, path, symbol, None, None)
+        loaded = self.vendor.candidate(self.device, path, symbol, None, hip)
         buffers: list[int] = []
         try:
             made = triton_kernels.prepared(self.device, self.memory, job, loaded, said, path.name)
@@ -409,16 +405,6 @@ def _as_of_job(view: View) -> JobView:
         "region": view.region, "offset": view.offset, "dtype": view.dtype, "itemsize": view.itemsize,
         "shape": view.shape, "strides": view.strides, "name": view.name,
     }  # fmt: skip
-
-
-def _of_constants(job: Job, config: Config | None) -> Job:
-    """The launch of a code object that is compiled for a configuration: what it is passed stays as it is."""
-    passed = {argument["name"] for argument in job["arguments"] if argument["role"] != "constexpr"}
-    for name in () if config is None else sorted(passed & config.arguments.keys()):
-        raise Refused(
-            f"argument {name} is not a constant: a configuration for an AMD GPU can't give it a value"
-        )
-    return configured(job, config)
 
 
 def _layout_of(launch: JobLaunch) -> Layout | None:

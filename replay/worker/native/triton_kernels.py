@@ -17,10 +17,8 @@ from ..cuda.image import Image
 from ..job import Job, JobLaunch
 from ..protocol import Compiled, three
 from ..triton_launch.launch_values import Pointer, Values
-from ..triton_launch.parameters import ALIGNMENT, Parameters, ctas, warps
+from ..triton_launch.parameters import ALIGNMENT, Parameters, ctas, threads, warps
 from .dtypes import is_known
-
-_WARP = 32
 
 
 class Addresses(Values):
@@ -92,14 +90,18 @@ def prepared(
         moved[name] = addresses.moved - before
         return built
 
-    packed = Parameters(job, said, device.driver, build, zeros).fitting([size for _, size in layout], file)
+    driver = getattr(device, "driver", None)  # CUDA's
+    packed = Parameters(job, said, driver, build, zeros).fitting([size for _, size in layout], file)
     parameters, places = bytearray(), []
-    for data in packed:  # the driver takes the address of each: aligned separately
-        places.append((len(parameters), len(data)))
-        parameters += data + bytes(-len(data) % ALIGNMENT)
-    return TritonLaunch(
-        _launch(device.driver.api, job["launch"], said, places), parameters, buffers, sum(moved.values())
-    )
+    for data, (offset, size) in zip(packed, layout, strict=True):
+        if driver is None:  # they lie in one segment, as the code object says
+            parameters += bytes(offset - len(parameters))
+        places.append((len(parameters), size))
+        parameters += data
+        if driver is not None:  # it takes the address of each: aligned separately
+            parameters += bytes(-len(data) % ALIGNMENT)
+    api = None if driver is None else driver.api
+    return TritonLaunch(_launch(api, job["launch"], said, places), parameters, buffers, sum(moved.values()))
 
 
 def _spread(api: Any) -> dict[str, Any]:
@@ -114,8 +116,9 @@ def _launch(api: Any, captured: JobLaunch, said: dict[str, Any], layout: list[tu
     return {
         **captured,
         "grid": [x * cluster, y, z],
-        "block": [_WARP * warps(said), 1, 1],
+        "block": [threads(said), 1, 1],
         "shared_bytes": int(said.get("shared") or 0),
+        "dispatch": None,
         "cluster": [cluster, 1, 1] if cluster != 1 else None,
         "cooperative": bool(said.get("launch_cooperative_grid")),
         "attributes": [_spread(api)] if cluster != 1 else [],

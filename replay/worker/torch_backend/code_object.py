@@ -1,8 +1,8 @@
 """Compiles a Triton kernel's source for a GPU, which need not be here, into a folder.
 
-Started by `bootstrap.py`. OUT may hold a `protocol.Variation`; it gets the image and a `protocol.Image`, or a
-`protocol.Failure`, in the files that `protocol` names. The module's own Python runs here, so before it does
-this process gives up all files but OUT and what is installed, and whatever else `confine` takes away.
+Started by `bootstrap.py`. OUT may hold a `protocol.Variation`; it gets the image and a `TritonImage`, or a
+`Failure`, in the files that `protocol` names. The module's own Python runs here, so before it does this
+process gives up all files but OUT and what is installed, and whatever else `confine` takes away.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Literal
 from .. import protocol, typed_json
 from ..common.failures import KernelError, Refused
 from ..job import Job
-from ..protocol import MADE_FILE, VARIATION_FILE, CodeObject, Cubin, Failure, Image, Variation
+from ..protocol import MADE_FILE, VARIATION_FILE, Failure, TritonImage, Variation
 from ..triton_launch.config import varied
 from . import confine, warm_triton
 from .launchers import places
@@ -34,35 +34,30 @@ def main(job: str, source: str, arch: str, out: str) -> None:
         if (folder / VARIATION_FILE).exists():
             content = varied(content, typed_json.read(Variation, (folder / VARIATION_FILE).read_text()))
         confine.use_only(Path(source), out, [f"{content['folder']}/regions", content["reproducer"]])
-        found: Image | Failure = _build(content, Path(source), arch, folder)
+        found: TritonImage | Failure = _build(content, Path(source), arch, folder)
     except BaseException as error:
         found = _failure(error, Path(source))
     (folder / MADE_FILE).write_bytes(protocol.reply(found))
 
 
-def _build(job: Job, source: Path, arch: str, folder: Path) -> Image:
+def _build(job: Job, source: Path, arch: str, folder: Path) -> TritonImage:
     from triton.backends.compiler import GPUTarget
 
     from .compile_source import compiled_for
 
     _skip_key()
+    stage: Literal["cubin", "hsaco"]
     if arch.startswith("sm_"):
-        compiled = compiled_for(GPUTarget("cuda", int(arch.removeprefix("sm_")), 32), source, job)
-        (folder / "kernel.cubin").write_bytes(compiled.asm["cubin"])
-        metadata = compiled.metadata._asdict()
-        plain = {name: value for name, value in metadata.items() if _is_plain(value)}
-        return Cubin(plain, dict(compiled.src.signature))
-    lanes = 64 if arch.startswith("gfx9") else 32
-    compiled = compiled_for(GPUTarget("hip", arch, lanes), source, job)
-    (folder / "kernel.hsaco").write_bytes(compiled.asm["hsaco"])
-    for stage in ("ttir", "ttgir", "llir", "amdgcn"):
-        if stage in compiled.asm:
-            (folder / f"kernel.{stage}").write_text(compiled.asm[stage])
-    warps = int(getattr(compiled.metadata, "num_warps", 4) or 4)
-    return CodeObject(
-        int(getattr(compiled.metadata, "shared", 0) or 0),
-        (warps * int(getattr(compiled.metadata, "warp_size", lanes) or lanes), 1, 1),
-    )
+        target, stage = GPUTarget("cuda", int(arch.removeprefix("sm_")), 32), "cubin"
+    else:
+        target, stage = GPUTarget("hip", arch, 64 if arch.startswith("gfx9") else 32), "hsaco"
+    compiled = compiled_for(target, source, job)
+    (folder / f"kernel.{stage}").write_bytes(compiled.asm[stage])
+    for text in ("ttir", "ttgir", "llir", "amdgcn") if stage == "hsaco" else ():
+        if text in compiled.asm:
+            (folder / f"kernel.{text}").write_text(compiled.asm[text])
+    metadata = {name: value for name, value in compiled.metadata._asdict().items() if _is_plain(value)}
+    return TritonImage(stage, {"warp_size": target.warp_size, **metadata}, dict(compiled.src.signature))
 
 
 def _skip_key() -> None:

@@ -21,7 +21,6 @@ from ..protocol import (
     REFERENCE,
     Backend,
     Compiled,
-    Cubin,
     Difference,
     Ended,
     HipImage,
@@ -30,6 +29,7 @@ from ..protocol import (
     Nonfinite,
     Opened,
     Request,
+    TritonImage,
     Variation,
     View,
     three,
@@ -133,7 +133,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
             path.endswith(".py") and self.memory.kind == "cuda" and self.folder not in Path(path).parents
         )
         before = replaced_functions.functions() if watched else {}
-        if isinstance(image, Cubin):
+        if isinstance(image, TritonImage):
             launcher = self._of_image(Path(path), job, values, image)
         else:
             launcher = self._launcher(Path(path), job, values, self.folder / stages)
@@ -195,7 +195,7 @@ class TorchBackend(StateOperations[States], Judging, Timed):
         return TritonJit(path, job, values)
 
     @staticmethod
-    def _of_image(path: Path, job: Job, values: PlacedValues, said: Cubin) -> Any:
+    def _of_image(path: Path, job: Job, values: PlacedValues, said: TritonImage) -> Any:
         """A candidate that another process compiled: of its Python nothing comes here."""
         from .launchers import binary, later_stages
 

@@ -50,7 +50,7 @@ class Parameters:
 
     job: Job
     said: dict[str, Any]
-    driver: cu.Driver
+    driver: cu.Driver | None  # that makes TMA maps; an AMD GPU has none
     build: Callable[[dict[str, Any], str], Any]
     zeros: Callable[[int], int]
 
@@ -86,7 +86,7 @@ class Parameters:
         def descriptor(signature: str, value: Any, name: str) -> list[bytes]:
             packed_parameters.rank(signature)
             meta = metas.pop(0) if metas else None
-            if meta is None:
+            if meta is None or self.driver is None:
                 return packed_parameters.expand_descriptor(value, with_rounding)
             try:
                 return [tma.encode(self.driver, value, meta, name), *packed_parameters.tail(value)]
@@ -116,3 +116,8 @@ def ctas(said: dict[str, Any]) -> int:
 
 def warps(said: dict[str, Any]) -> int:
     return int(said.get("num_warps") or 4)
+
+
+def threads(said: dict[str, Any]) -> int:
+    """Of a block."""
+    return warps(said) * int(said.get("warp_size") or 32)

@@ -129,3 +129,15 @@ def test_a_line_that_says_no_launch(bench: Bench, graph: Path) -> None:
         (bench.kerncap.folder / "c.hip").write_text(FUSED.replace(old, new))
         done = bench("verify", graph, "--candidate", "c.hip", extra=_emulator(bench))
         assert done.status == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_the_numbers_of_a_source_are_searched(bench: Bench, graph: Path) -> None:
+    """Of fewer threads than elements the result is wrong."""
+    (bench.kerncap.folder / "c.hip").write_text(
+        "#define THREADS 64\n" + FUSED.replace("dim3(8, 1), 64>>>", "8, THREADS>>>")
+    )
+    options = ("--candidate", "c.hip", "--bound", "THREADS=32:128")
+    found = bench("tune", "--json", graph, *options, extra=_emulator(bench)).document
+    states = {trial["point"]["THREADS"]: trial["state"] for trial in found["trials"]}
+    assert states.pop(32) == "wrong" and set(states.values()) <= {"timed", "slow"}, found
+    assert found["result"] == "pass" and found["shapes"][0]["best"] is not None, found

@@ -159,6 +159,50 @@ def test_a_hip_source_in_place_of_a_ranges_launches(bench: Bench, rig: Rig) -> N
         assert said in done.document["summary"], done.document
 
 
+MODULE = """
+import triton
+import triton.language as tl
+
+LAUNCHES = [
+    {
+        "kernel": "both", "grid": [10],
+        "arguments": {
+            "x": "0.x_ptr", "y": "0.y_ptr", "more_x": "1.x_ptr", "more_y": "1.y_ptr",
+            "n": "0.columns", "B": 256,
+        },
+    },
+]
+
+@triton.jit
+def both(x, y, more_x, more_y, n, B: tl.constexpr):
+    row = tl.program_id(0)
+    if row >= 5:
+        x, y = more_x, more_y
+    at = (row % 5) * n + tl.arange(0, B)
+    inside = tl.arange(0, B) < n
+    v = tl.load(x + at, mask=inside, other=-float("inf"))
+    top = tl.exp(v - tl.max(v, axis=0))
+    tl.store(y + at, top / tl.sum(top, axis=0), mask=inside)
+"""
+
+
+def test_a_module_in_place_of_a_ranges_launches(bench: Bench, rig: Rig) -> None:
+    """Its kernel takes other arguments than the captured ones: they are passed as its code object says."""
+    program = (sys.executable, KERNELS, "softmax", "softmax")
+    path = bench.capture("--launches", "0:2", program=program, extra=environment(rig)).path
+    module, extra = bench.kerncap.folder / "module.py", {"KERNCAP_AMD_EMULATOR": str(bench.rig.folder)}
+    for old, new, said in (("", "", ""), ("row % 5", "row % 4", "0.y_ptr")):
+        module.write_text(MODULE.replace(old, new))
+        done = bench("verify", "--json", path, "--candidate", module, "--stages", "oracle", extra=extra)
+        assert done.judged["result"] == ("fail" if said else "pass"), done.document
+        assert said in done.document["summary"], done.document
+    module.write_text(MODULE)
+    options = ("--candidate", module, "--bound", "B=128:256", "--pin", "num_warps=4")
+    found = bench("tune", "--json", path, *options, extra=extra).document
+    assert {trial["point"]["B"]: trial["state"] for trial in found["trials"]} == {128: "wrong", 256: "timed"}
+    assert found["result"] == "pass" and found["engine"] == "binary", found
+
+
 @pytest.mark.long
 def test_a_gfx950_with_its_own_instructions(kerncap: CommandLine, shim: Path) -> None:
     """HIP 6 does not know it. The code has transposing reads of LDS, wider MFMA and MFMA with scales."""

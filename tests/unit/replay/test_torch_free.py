@@ -21,7 +21,7 @@ from kerncap.replay.choose_engine import Choice, without_torch
 from kerncap.replay.connection import Connection
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.pool import Pool
-from kerncap.replay.worker.protocol import Cubin
+from kerncap.replay.worker.protocol import TritonImage
 
 from . import build, native
 
@@ -116,7 +116,7 @@ def test_a_captured_image_is_launched_as_it_is(tmp_path: Path, started: list[str
     with Reproducer.open(launch().seal(tmp_path / "source")) as one, Engine(one, torch_free=True) as engine:
         image, said = engine.loadable(ORIGINAL)
         data = image.read_bytes()
-    assert isinstance(said, Cubin)
+    assert isinstance(said, TritonImage) and said.stage == "cubin"
     made = launch(code={"cubin": data}, options={"num_warps": said.metadata["num_warps"]})
     for argument, kind in zip(made.arguments, said.signature.values(), strict=True):
         made.arguments[made.arguments.index(argument)] = msgspec.structs.replace(argument, signature=kind)

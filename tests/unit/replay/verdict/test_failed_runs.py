@@ -13,7 +13,8 @@ from kerncap.errors import ReplayError
 from kerncap.exit_status import ExitStatus
 from kerncap.format import schema
 from kerncap.replay.outcome import CandidateError
-from kerncap.replay.worker_process import Worker
+from kerncap.replay.worker.protocol import Failure
+from kerncap.replay.worker_process import Worker, WorkerFailed
 from tests.unit.replay import build
 from tests.unit.replay.resident import Resident, candidate
 from tests.unit.replay.verdict.replayed import run
@@ -58,6 +59,23 @@ def test_a_worker_that_the_system_kills_says_nothing_of_the_kernel(
     os.kill(worker._process.pid, signal.SIGKILL)
     assert adder.engine.launch().status == "killed"
     monkeypatch.undo()
+    assert adder.judge(build.ADD).exact
+
+
+def test_what_kerncaps_own_code_did_not_expect_is_no_verdict(
+    adder: Resident, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = adder.engine.connection._worker
+    assert worker is not None
+    failed = Failure("internal", "KeyError('hip')")
+
+    def unexpected(*_: object, **__: object) -> None:
+        raise worker._error("load", failed)
+
+    with monkeypatch.context() as patch, pytest.raises(WorkerFailed, match="worker failed in load") as lost:
+        patch.setattr(adder.engine.connection, "call_within", unexpected)
+        adder.judge(build.ADD)
+    assert lost.value.exit_status == ExitStatus.UNDECIDED
     assert adder.judge(build.ADD).exact
 
 
