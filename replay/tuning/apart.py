@@ -21,7 +21,7 @@ from typing import Any
 from kerncap import child
 from kerncap.errors import KerncapError, ReplayError
 from kerncap.replay import trust
-from kerncap.replay.tuning.bench import Bench
+from kerncap.replay.tuning.bench import Bench, ReproducerBench
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import Final, Trial
 from kerncap.replay.tuning.trial_launch import BenchOptions
@@ -177,7 +177,7 @@ class _Server:
         def open_it() -> dict[str, Any]:
             for digest in reproducers:  # the user's yes came with them
                 trust.agree(digest)
-            opened.append(Bench(reproducers, options, ahead=ahead))
+            opened.append(ReproducerBench(reproducers, options, ahead=ahead))
             return opened[0].facts()
 
         self._answer(number, open_it, ())

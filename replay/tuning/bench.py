@@ -16,6 +16,7 @@ from kerncap.replay.choose_engine import Choice, choose
 from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.tuning.attempts import Attempts
 from kerncap.replay.tuning.builds import Builds
+from kerncap.replay.tuning.builds_ahead import BuildsAhead
 from kerncap.replay.tuning.finals import Finals
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import Final, Trial
@@ -23,49 +24,17 @@ from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch, open_la
 
 
 class Bench:
-    """Runs trials of several reproducers, which its maker trusts; a context manager.
+    """Runs trials of launches that are open; a context manager.
 
-    One thread asks for trials; another may announce what comes. ``choice``: the engine's, if it is known;
-    ``ahead``: configurations of the application's own list, compiled from the start;
-    ``pool``: what its workers are forks of, if that was begun already; it is closed here.
-    ``beside``: a bench of the same reproducers on a device of the same model, which is closed later; what
-    forks and what compiles is shared with it.
+    One thread asks for trials; another may announce what comes.
     """
 
-    def __init__(
-        self, reproducers: Mapping[str, Path], options: BenchOptions, choice: Choice | None = None,
-        ahead: Sequence[Point] = (), pool: Pool | None = None, beside: Bench | None = None,
-    ) -> None:  # fmt: skip
-        self._opened = {digest: Reproducer.open(path) for digest, path in reproducers.items()}
-        self._launches: dict[str, OpenLaunch] = {}
-        self._ends: list[Callable[[], None]] = []
-        self._stack = contextlib.ExitStack()
-        try:
-            threads = self._stack.enter_context(ThreadPoolExecutor(len(self._opened)))
-            first = next(iter(self._opened.values())).manifest
-            if beside is None:
-                self._pool = self._stack.enter_context(pool or Pool(lasting=True))
-                asked = Asked(engine=options.engine, device=options.device, python=options.python)
-                self._pool.begin(first, asked)
-            else:
-                self._pool = beside._pool
-            if choice is None:
-                choice = choose(first, options.engine, options.device, options.python)
-            if beside is None or options.hostile:  # then each engine has its confined compilers
-                # It starts with the engines, and forks from what they fork from: that imports torch once.
-                self._builds = Builds(self._opened, choice, options, ahead, self._pool)
-                self._ends.append(self._builds.close)
-                self._open(options, choice)
-                self._builds.await_target()
-            else:
-                self._builds = beside._builds
-                self._open(options, choice)
-        except BaseException:
-            self.close()
-            raise
-        self._threads = threads
-        self._attempts = Attempts(self._launches, self._builds, options.slow)
-        self._finals = Finals(self._launches, self._builds, threads, options.tolerance)
+    def __init__(self, launches: Mapping[str, OpenLaunch], builds: Builds, options: BenchOptions) -> None:
+        self._launches = launches
+        self._builds = builds
+        self._threads = ThreadPoolExecutor(len(launches))
+        self._attempts = Attempts(launches, builds, options.slow)
+        self._finals = Finals(launches, builds, self._threads, options.tolerance)
 
     def __enter__(self) -> Bench:
         return self
@@ -74,15 +43,8 @@ class Bench:
         self.close()
 
     def close(self) -> None:
-        """End the engines and what still compiles."""
-        if self._ends:
-            with ThreadPoolExecutor(len(self._ends)) as ending:  # each waits for a process that ends
-                for end in [ending.submit(each) for each in self._ends]:
-                    end.result()
-        self._ends.clear()
-        for reproducer in self._opened.values():
-            reproducer.close()
-        self._stack.close()
+        """End what this one started."""
+        self._threads.shutdown()
 
     def facts(self) -> dict[str, Any]:
         """What runs where: ``device``, ``engine``, ``triton``, ``python``, ``original_ms`` by digest."""
@@ -123,7 +85,63 @@ class Bench:
         """Time each launch's ``points`` in turns with the original; what may be chosen is verified again."""
         return self._finals.measure(points, rounds)
 
-    def _open(self, options: BenchOptions, choice: Choice) -> None:
+
+class ReproducerBench(Bench):
+    """The bench of several reproducers, which its maker trusts, each with an engine that is closed here.
+
+    ``choice``: the engine's, if it is known; ``ahead``: configurations of the application's own list,
+    compiled from the start; ``pool``: what its workers are forks of, if that was begun already; it is closed
+    here. ``beside``: a bench of the same reproducers on a device of the same model, which is closed later;
+    what forks and what compiles is shared with it.
+    """
+
+    def __init__(
+        self, reproducers: Mapping[str, Path], options: BenchOptions, choice: Choice | None = None,
+        ahead: Sequence[Point] = (), pool: Pool | None = None, beside: ReproducerBench | None = None,
+    ) -> None:  # fmt: skip
+        self._opened = {digest: Reproducer.open(path) for digest, path in reproducers.items()}
+        self._ends: list[Callable[[], None]] = []
+        self._stack = contextlib.ExitStack()
+        try:
+            first = next(iter(self._opened.values())).manifest
+            if beside is None:
+                self._pool = self._stack.enter_context(pool or Pool(lasting=True))
+                asked = Asked(engine=options.engine, device=options.device, python=options.python)
+                self._pool.begin(first, asked)
+            else:
+                self._pool = beside._pool
+            if choice is None:
+                choice = choose(first, options.engine, options.device, options.python)
+            if beside is None or options.hostile:  # then each engine has its confined compilers
+                # It starts with the engines, and forks from what they fork from: that imports torch once.
+                ahead_of_trials = BuildsAhead(self._opened, choice, options, ahead, self._pool)
+                self._ends.append(ahead_of_trials.close)
+                launches = self._open(options, choice)
+                ahead_of_trials.await_target()
+                builds: Builds = ahead_of_trials
+            else:
+                launches, builds = self._open(options, choice), beside._builds
+        except BaseException:
+            self._close()
+            raise
+        super().__init__(launches, builds, options)
+
+    def close(self) -> None:
+        """End the engines and what still compiles."""
+        self._close()
+        super().close()
+
+    def _close(self) -> None:
+        if self._ends:
+            with ThreadPoolExecutor(len(self._ends)) as ending:  # each waits for a process that ends
+                for end in [ending.submit(each) for each in self._ends]:
+                    end.result()
+        self._ends.clear()
+        for reproducer in self._opened.values():
+            reproducer.close()
+        self._stack.close()
+
+    def _open(self, options: BenchOptions, choice: Choice) -> dict[str, OpenLaunch]:
         """Start an engine for each launch, side by side. Raises the first error that one of them met."""
         first = next(iter(self._opened.values()))
         with ThreadPoolExecutor(len(self._opened)) as starting:
@@ -138,14 +156,16 @@ class Bench:
                 for digest, reproducer in self._opened.items()
             }
             problem: BaseException | None = None
+            launches: dict[str, OpenLaunch] = {}
             for digest, future in waiting.items():
                 try:
-                    self._launches[digest] = launch = future.result()
+                    launches[digest] = launch = future.result()
                     self._ends.append(launch.engine.close)
                 except BaseException as error:
                     problem = problem or error
         if problem is not None:
             raise problem
+        return launches
 
 
 def _are_alike(one: Reproducer, other: Reproducer) -> bool:

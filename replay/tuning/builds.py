@@ -1,101 +1,31 @@
-"""Configurations on their way to the engines: pruned, compiled ahead in other processes, loaded."""
+"""Configurations on their way to the engines: pruned, compiled, loaded."""
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Mapping
 
-from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
-from kerncap.replay import candidates
-from kerncap.replay.candidates.unit import private_folder
-from kerncap.replay.choose_engine import Choice
-from kerncap.replay.engine import CANDIDATE
-from kerncap.replay.outcome import CandidateError, Compiled, Config
-from kerncap.replay.pool import Pool
-from kerncap.replay.tuning import cuda_text, point
-from kerncap.replay.tuning.compile_pool import Built, CompilePool
-from kerncap.replay.tuning.formula import Unknown
-from kerncap.replay.tuning.grid import GridUnknown
+from kerncap.replay.outcome import Compiled, Config
+from kerncap.replay.tuning.compile_pool import Built
 from kerncap.replay.tuning.point import Point
-from kerncap.replay.tuning.prune import Budget, Pruner, budget_of, over_budget
-from kerncap.replay.tuning.space import LaunchSpace
-from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch
-
-_MOST_AHEAD = 64  # compiled while the engines still start
-_BUILDERS = 8
+from kerncap.replay.tuning.prune import Budget, Pruner, over_budget
+from kerncap.replay.tuning.trial_launch import OpenLaunch
 
 
 class Builds:
-    """What compiles the configurations of several launches; started before their engines are there.
+    """What makes configurations of several launches ready, in this class where they are loaded."""
 
-    ``ahead``: configurations of the application's own list, compiled from the start. ``pool``: what the
-    process that compiles is a fork of. Native images are compiled by threads, which wait for nvcc, and so
-    is Triton's source for an AMD GPU or of a stranger, by a confined process for each configuration.
-    """
-
-    def __init__(
-        self, opened: Mapping[str, Reproducer], choice: Choice, options: BenchOptions,
-        ahead: Sequence[Point], pool: Pool,
-    ) -> None:  # fmt: skip
+    def __init__(self, opened: Mapping[str, Reproducer], budget: Budget) -> None:
         self._opened = opened
-        self._choice = choice
-        self._pool: CompilePool | None = None
-        self._builders: ThreadPoolExecutor | None = None
-        self._images: dict[tuple[str, str], Future[Path]] = {}
-        self._lock = threading.Lock()
-        self._announced: set[tuple[str, str]] = set()
-        self._stack = contextlib.ExitStack()
-        self._apart = choice.source or (options.hostile and choice.launcher == "jit")
-        if self._apart:
-            self._builders = ThreadPoolExecutor(options.processes or _BUILDERS)
-            self._stack.callback(self._builders.shutdown, cancel_futures=True)
-        elif choice.launcher == "jit":
-            limit_s = max(60.0, options.timeout_s)
-            self._pool = CompilePool(
-                opened, choice.python, choice.device, processes=options.processes, limit_s=limit_s,
-                nursery=pool.nursery(choice),
-            )  # fmt: skip
-            self._stack.callback(self._pool.close)
-            self._compile_first(self._pool, ahead[:_MOST_AHEAD])
-        elif choice.launcher == "native":
-            self._folder = Path(self._stack.enter_context(private_folder()))
-            self._builders = ThreadPoolExecutor(options.processes or _BUILDERS)
-            self._stack.callback(self._builders.shutdown, cancel_futures=True)
+        self.prune_by(budget)
 
-    def close(self) -> None:
-        """End what still compiles."""
-        self._stack.close()
-
-    def await_target(self) -> None:
-        """Wait for what is compiled for, by which configurations are pruned."""
-        self.budget = Budget(compiled=False)
-        if self._choice.launcher != "interpreter":
-            self.budget = budget_of(next(iter(self._opened.values())).manifest.device.arch)
-        if self._pool is not None and (limit := self._pool.target.shared_bytes) is not None:
-            self.budget = replace(self.budget, shared_bytes=limit)
-        self._pruners = {digest: Pruner(each, self.budget) for digest, each in self._opened.items()}
+    def prune_by(self, budget: Budget) -> None:
+        """What a block may use decides what is not worth compiling."""
+        self.budget = budget
+        self._pruners = {digest: Pruner(each, budget) for digest, each in self._opened.items()}
 
     def announce(self, launch: OpenLaunch, digest: str, given: Point) -> None:
-        """It will be tried: compile it meanwhile."""
-        key = (digest, point.key(given))
-        if key in self._announced:
-            return
-        self._announced.add(key)
-        with contextlib.suppress(GridUnknown, Unknown, KerncapError):
-            config = launch.space.config(given)
-            if self.refused(digest, config, listed=True) is not None:
-                return
-            if self._pool is not None:
-                self._pool.submit(digest, config)
-            elif self._builders is not None and self._apart:
-                self._builders.submit(launch.engine.build_ahead, config)
-            elif self._builders is not None:
-                self._image(launch, digest, given)
+        """It will be tried: compile it meanwhile, if that is done elsewhere."""
 
     def refused(self, digest: str, config: Config, listed: bool) -> str | None:
         """Why a configuration is not worth compiling, or None."""
@@ -103,7 +33,7 @@ class Builds:
 
     def compiled(self, digest: str, config: Config) -> Built:
         """How the compilation of a configuration ended, if other processes compile it."""
-        return Built() if self._pool is None else self._pool.submit(digest, config).result()
+        return Built()
 
     def over_budget(self, compiled: Compiled) -> str | None:
         """Why what was compiled can't be launched on the device, or None."""
@@ -111,43 +41,4 @@ class Builds:
 
     def load(self, launch: OpenLaunch, digest: str, given: Point, name: str) -> Compiled:
         """Make a configuration ready to run. Raises CandidateError."""
-        if not launch.is_native:
-            return launch.engine.load_configured(name, launch.space.config(given))
-        try:
-            image = self._image(launch, digest, given).result()
-        except KerncapError as error:
-            raise CandidateError(str(error), getattr(error, "detail", "")) from error
-        launch.engine.load_candidate(image)
-        return launch.engine.compiled(CANDIDATE)
-
-    def _compile_first(self, pool: CompilePool, points: Sequence[Point]) -> None:
-        for digest, reproducer in self._opened.items():
-            space, pruner = LaunchSpace(reproducer), Pruner(reproducer, Budget(compiled=True))
-            for given in points:
-                with contextlib.suppress(GridUnknown, Unknown, KerncapError):
-                    config = space.config(given)
-                    if pruner.refuse(config.arguments, config.options, listed=True) is None:
-                        pool.submit(digest, config)
-
-    def _image(self, launch: OpenLaunch, digest: str, given: Point) -> Future[Path]:
-        """The kernel's file with other numbers, built once. The future raises BuildError."""
-        assert self._builders is not None
-        key = (digest, repr(sorted(given.items())))
-        with self._lock:
-            if key not in self._images:
-                folder = self._folder / str(len(self._images))
-                self._images[key] = self._builders.submit(_build, launch, given, folder)
-            return self._images[key]
-
-
-def _build(launch: OpenLaunch, given: Point, folder: Path) -> Path:
-    source = launch.reproducer.manifest.source
-    assert source is not None
-    folder.mkdir()
-    path = folder / Path(source.file.path).name
-    path.write_text(cuda_text.edited(launch.reproducer, given), encoding="utf-8")
-    engine, job = launch.engine, launch.engine.connection.job.folder
-    hidden = (job / "regions", launch.reproducer.path) if launch.hostile else None
-    return candidates.compile_candidate(
-        launch.reproducer, path, engine.facts.arch, folder, engine.choice.python, hidden, engine.choice.prefix
-    ).path
+        raise NotImplementedError

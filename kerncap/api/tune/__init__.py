@@ -23,7 +23,7 @@ from kerncap.replay.choose_engine import Choice as Engine
 from kerncap.replay.choose_engine import choose, probe
 from kerncap.replay.pool import Asked, Pool
 from kerncap.replay.tuning import writeback
-from kerncap.replay.tuning.bench import Bench
+from kerncap.replay.tuning.bench import ReproducerBench
 from kerncap.replay.tuning.choice import Choice
 from kerncap.replay.tuning.constraints import Legal
 from kerncap.replay.tuning.devices import Devices
@@ -173,13 +173,13 @@ def _executor(
         shipments = [pack(each, trusted=True) for each in reproducers.values()]
         return Cluster(shipments, bench, options.scheduler, options.workers, sent, space.listed)
     paths = {digest: each.path for digest, each in reproducers.items()}
-    here = Bench(paths, bench, where, space.listed, pool)
+    here = ReproducerBench(paths, bench, where, space.listed, pool)
     if _on_one_device(options):
         return Devices(here, sent=sent)
     return Devices(
         here,
         lambda: _other_devices(where, options),
-        lambda device: Bench(paths, replace(bench, device=device), beside=here),
+        lambda device: ReproducerBench(paths, replace(bench, device=device), beside=here),
         expected,
         at_once=options.workers is not None,
         sent=sent,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import msgspec
@@ -19,12 +17,10 @@ from kerncap.replay.ranges.as_one import MeasuredAsOne, RangeAsOne, RangeEngine
 from kerncap.replay.ranges.candidate import CandidateLaunch, RangeCandidate, of_source
 from kerncap.replay.ranges.whole import LaunchInWhole
 from kerncap.replay.tuning import cuda_text, tiles
-from kerncap.replay.tuning.attempts import Attempts
 from kerncap.replay.tuning.bench import Bench
 from kerncap.replay.tuning.builds import Builds
-from kerncap.replay.tuning.finals import Finals
 from kerncap.replay.tuning.point import Point
-from kerncap.replay.tuning.prune import Budget, Pruner, budget_of
+from kerncap.replay.tuning.prune import Budget, budget_of
 from kerncap.replay.tuning.space import LaunchSpace
 from kerncap.replay.tuning.trial_launch import BenchOptions, OpenLaunch
 
@@ -128,27 +124,17 @@ class RangeBench(Bench):
         self, digest: str, searched: Searched, engine: RangeEngine, measured: MeasuredAsOne,
         options: BenchOptions,
     ) -> None:  # fmt: skip
-        self._opened, self._ends, self._stack = {}, [], contextlib.ExitStack()
-        self._threads = self._stack.enter_context(ThreadPoolExecutor(1))
-        self._launches = {digest: OpenLaunch(searched, engine, measured, options)}
-        self._builds = _Builds(digest, searched, engine)
-        self._attempts = Attempts(self._launches, self._builds, options.slow)
-        self._finals = Finals(self._launches, self._builds, self._threads, options.tolerance)
+        launches = {digest: OpenLaunch(searched, engine, measured, options)}
+        super().__init__(launches, _BuildsInEngine(digest, searched, engine), options)
 
 
-class _Builds(Builds):
-    """Configurations go to the engine as they come: each is compiled where it is loaded."""
+class _BuildsInEngine(Builds):
+    """Configurations go to the engine as they come."""
 
     def __init__(self, digest: str, searched: Searched, engine: RangeEngine) -> None:
-        self._pool = None
+        on_host = engine.choice.memory == "host"
+        super().__init__({digest: searched}, Budget(False) if on_host else budget_of(engine.facts.arch))
         self._searched, self._engine = searched, engine
-        self.budget = Budget(compiled=False)
-        if engine.choice.memory != "host":
-            self.budget = budget_of(engine.facts.arch)
-        self._pruners = {digest: Pruner(searched, self.budget)}
-
-    def announce(self, launch: OpenLaunch, digest: str, given: Point) -> None:
-        pass
 
     def load(self, launch: OpenLaunch, digest: str, given: Point, name: str) -> Compiled:
         return self._searched.load(self._engine, launch.space, given)

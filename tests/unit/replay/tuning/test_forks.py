@@ -13,7 +13,7 @@ import pytest
 from kerncap.format import Reproducer
 from kerncap.replay.nursery import Nursery
 from kerncap.replay.pool import Asked, Pool
-from kerncap.replay.tuning.bench import Bench
+from kerncap.replay.tuning.bench import ReproducerBench
 from kerncap.replay.tuning.trial_launch import BenchOptions
 from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.compile_messages import Compilation, CompilationEnded, Compiling
@@ -32,7 +32,7 @@ def parent_of(pid: int) -> int:
 def test_workers_are_forks_and_one_that_died_is_forked_again(tmp_path: Path) -> None:
     paths = {name: add(64, 64).seal(tmp_path / name) for name in ("one", "other")}
     pool = Pool(lasting=True)
-    with Bench(paths, BenchOptions(), pool=pool) as bench:
+    with ReproducerBench(paths, BenchOptions(), pool=pool) as bench:
         [nursery] = pool._nurseries.values()
         for each in bench._launches.values():
             worker = each.engine.connection._worker
