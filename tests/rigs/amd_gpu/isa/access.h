@@ -64,16 +64,16 @@ inline bool are_near(const u32* address, bool write, Near& found) {
   return !differ(other, Sixteen<u32>{});
 }
 
-inline void load_near(const Near& from, u32* to) {
+inline void load_near(u8* const* at, const Sixteen<u32>* behind, u32* to) {
   for (unsigned r = 0; r < rows; r++, to += sixteen) {
-    const Sixteen<u32> which = from.behind[r] >> 2;
+    const Sixteen<u32> which = behind[r] >> 2;
 #if defined(__AVX512F__)
     Sixteen<u32> words;
-    std::memcpy(&words, from.at[r], sizeof words);
+    std::memcpy(&words, at[r], sizeof words);
     *reinterpret_cast<Sixteen<u32>*>(to) = __builtin_shuffle(words, which);
 #else
     Eight words[2], chosen[2];
-    std::memcpy(words, from.at[r], sizeof words);
+    std::memcpy(words, at[r], sizeof words);
     std::memcpy(chosen, &which, sizeof chosen);
     for (unsigned k = 0; k < 2; k++)
       *reinterpret_cast<Eight*>(to + 8 * k) = __builtin_shuffle(words[0], words[1], chosen[k]);
@@ -118,7 +118,7 @@ void load_words(Wave& wave, const Instruction& in) {
   if (words == 1) {
     Near found;
     if (path.find_near(false, found)) [[likely]]
-      return load_near(found, wave.vector[to]);
+      return load_near(found.at, found.behind, wave.vector[to]);
   }
   Around at;
   if (const u8* base = path.around(4 * words, false, at)) {

@@ -51,38 +51,38 @@ Scaled<T> scale(T value, T denominator, T numerator) {
 
 // Whether neither side of any active lane is near the ends of the exponents: then nothing is scaled, and no
 // case is special.
-bool are_ordinary(const f32* denominator, const f32* numerator, u64 exec) {
+bool are_ordinary(const Rows<f32>& denominator, const Rows<f32>& numerator, u64 exec) {
   u64 ordinary = 0;
-  for (unsigned l = 0; l < lanes; l += sixteen) {
-    const auto &d = sixteen_at(reinterpret_cast<const u32*>(denominator + l)),
-               &n = sixteen_at(reinterpret_cast<const u32*>(numerator + l));
-    ordinary |= mask_of(((d >> 23 & 0xff) - 80 < 95) & ((n >> 23 & 0xff) - 80 < 95)) << l;
+  for (unsigned r = 0; r < rows; r++) {
+    const auto &d = sixteen_at(reinterpret_cast<const u32*>(denominator[r])),
+               &n = sixteen_at(reinterpret_cast<const u32*>(numerator[r]));
+    ordinary |= mask_of(((d >> 23 & 0xff) - 80 < 95) & ((n >> 23 & 0xff) - 80 < 95)) << r * sixteen;
   }
   return (ordinary & exec) == exec;
 }
-bool are_ordinary(const f64*, const f64*, u64) {
-  return false;
-}
 
 // Operands: result, mask, value, denominator, numerator.
+bool is_not_scaled(Wave& wave, const Instruction& in) {
+  Lanes<f32> room_a, room_b, room_c;
+  const Rows<f32> value = plain_rows(wave, in.operand(2), room_a);
+  const u64 exec = wave.exec();
+  if (!are_ordinary(plain_rows(wave, in.operand(3), room_b), plain_rows(wave, in.operand(4), room_c), exec))
+    return false;
+  u32* to = wave.vector[in.operand(0).index];
+  for (unsigned r = 0; r < rows; r++)
+    store_sixteen(to + r * sixteen, sixteen_at(reinterpret_cast<const u32*>(value[r])), exec, r * sixteen);
+  put_mask(wave, in.operand(1), 0);
+  return true;
+}
+
 template <class T>
 void div_scale(Wave& wave, const Instruction& in) {
+  if (sizeof(T) == 4 && in.plain && is_not_scaled(wave, in)) return;
   Lanes<T> room_a, room_b, room_c, results;
   Lanes<u8> flags;
   const T* value = source<T>(wave, in, 2, 0, room_a);
   const T* denominator = source<T>(wave, in, 3, 1, room_b);
   const T* numerator = source<T>(wave, in, 4, 2, room_c);
-  if (are_ordinary(denominator, numerator, wave.exec())) {
-    if constexpr (sizeof(T) == 4) {
-      if (in.plain) {
-        merge(wave.vector[in.operand(0).index], reinterpret_cast<const u32*>(value), wave.exec());
-        return put_mask(wave, in.operand(1), 0);
-      }
-    }
-    std::memcpy(results.lane, value, sizeof results);
-    put(wave, in, 0, results);
-    return put_mask(wave, in.operand(1), 0);
-  }
   for (unsigned l = 0; l < lanes; l++) {
     const Scaled<T> scaled = scale(value[l], denominator[l], numerator[l]);
     results[l] = scaled.value;
@@ -97,6 +97,11 @@ void div_scale(Wave& wave, const Instruction& in) {
 template <class T>
 void div_fmas(Wave& wave, const Instruction& in) {
   Lanes<T> room_a, room_b, room_c, results;
+  if constexpr (sizeof(T) == 4) {
+    if (in.plain && !wave.vcc() && wave.exec() == ~u64{0})
+      return run_in_place<decltype([](f32 a, f32 b, f32 c) { return std::fma(a, b, c); })>(
+          wave, in, std::make_index_sequence<3>{});
+  }
   const T* a = source<T>(wave, in, 1, 0, room_a);
   const T* b = source<T>(wave, in, 2, 1, room_b);
   const T* c = source<T>(wave, in, 3, 2, room_c);
@@ -136,18 +141,33 @@ T fixed(T quotient, T denominator, T numerator) {
   return std::copysign(quotient, sign);
 }
 
+// The quotient of ordinary numbers, with their sign.
+bool is_fixed(Wave& wave, const Instruction& in) {
+  Lanes<f32> room_a, room_b, room_c;
+  const Rows<f32> quotient = plain_rows(wave, in.operand(1), room_a),
+                  denominator = plain_rows(wave, in.operand(2), room_b),
+                  numerator = plain_rows(wave, in.operand(3), room_c);
+  const u64 exec = wave.exec();
+  if (!are_ordinary(denominator, numerator, exec)) return false;
+  u32* to = wave.vector[in.operand(0).index];
+  for (unsigned r = 0; r < rows; r++) {
+    const auto words = [&](const Rows<f32>& from) {
+      return sixteen_at(reinterpret_cast<const u32*>(from[r]));
+    };
+    const Sixteen<u32> sign = words(denominator) ^ words(numerator);
+    store_sixteen(to + r * sixteen, (words(quotient) & 0x7fffffff) | (sign & 0x80000000), exec, r * sixteen);
+  }
+  return true;
+}
+
 template <class T>
 void div_fixup(Wave& wave, const Instruction& in) {
+  if (sizeof(T) == 4 && in.plain && is_fixed(wave, in)) return;
   Lanes<T> room_a, room_b, room_c, results;
   const T* quotient = source<T>(wave, in, 1, 0, room_a);
   const T* denominator = source<T>(wave, in, 2, 1, room_b);
   const T* numerator = source<T>(wave, in, 3, 2, room_c);
-  if (are_ordinary(denominator, numerator, wave.exec())) {
-    for (unsigned l = 0; l < lanes; l++)
-      results[l] = std::copysign(quotient[l], numerator[l] * denominator[l]);
-  } else {
-    for (unsigned l = 0; l < lanes; l++) results[l] = fixed(quotient[l], denominator[l], numerator[l]);
-  }
+  for (unsigned l = 0; l < lanes; l++) results[l] = fixed(quotient[l], denominator[l], numerator[l]);
   put(wave, in, 0, results);
 }
 

@@ -36,19 +36,17 @@ class FlatPath {
   bool find_near(bool write, Near& found) const {
     if (space == Space::scratch || wave_.exec() != ~u64{0} || !are_near(low_, write, found)) return false;
     Sixteen<u32> other = {};
-    u64 first[rows], lowest = ~u64{0}, highest = 0;
-    bool wraps = false;
+    for (unsigned l = 0; high_ && l < lanes; l += sixteen) other |= sixteen_at(high_ + l) ^ high_[l];
+    if (differ(other, Sixteen<u32>{})) return false;
+    const Mapping* mapping = wave_.reach.used_before(address(0), window_bytes, write);
+    if (!mapping) return false;
+    // Row by row: from an array of addresses the host would wait until all are stored.
     for (unsigned r = 0; r < rows; r++) {
-      const unsigned l = r * sixteen;
-      if (high_) other |= sixteen_at(high_ + l) ^ high_[l];
-      wraps |= low_[l] > ~u32{0} - window_bytes;
-      first[r] = address(l);
-      lowest = min_of(lowest, first[r]), highest = max_of(highest, first[r]);
+      const u64 first = address(r * sixteen);
+      if (low_[r * sixteen] > ~u32{0} - window_bytes || !mapping->holds(first, window_bytes)) return false;
+      found.at[r] = mapping->host + (first - mapping->device_va);
     }
-    if (wraps || differ(other, Sixteen<u32>{})) return false;
-    u8* base = wave_.reach.inside_one_if(lowest, highest - lowest + window_bytes, write);
-    for (unsigned r = 0; r < rows; r++) found.at[r] = base + (first[r] - lowest);
-    return base;
+    return true;
   }
   u8* around(u32 bytes, bool write, Around& at) const;
 

@@ -18,14 +18,13 @@ bool around_elements(const Wave& wave, const u32* address, u32 offset, u32 bytes
 }
 
 // Where the windows of lanes that are near begin; false where one of them is not all inside.
-bool find_windows(const Wave& wave, const u32* address, u32 offset, Near& found) {
-  bool inside = true;
+bool find_windows(const Wave& wave, const u32* address, u32 offset, u8** at) {
   for (unsigned r = 0; r < rows; r++) {
     const u32 first = address[r * sixteen] + offset;
-    inside &= u64{first} + window_bytes <= wave.lds_bytes;
-    found.at[r] = wave.lds + first;
+    if (u64{first} + window_bytes > wave.lds_bytes) return false;
+    at[r] = wave.lds + first;
   }
-  return inside;
+  return true;
 }
 
 class LdsPath {
@@ -39,7 +38,7 @@ class LdsPath {
   void write(unsigned lane, const void* from, u32 bytes) { std::memcpy(at(lane, bytes, true), from, bytes); }
   bool find_near(bool write, Near& found) const {
     return wave_.exec() == ~u64{0} && are_near(address_, write, found) &&
-           find_windows(wave_, address_, offset_, found);
+           find_windows(wave_, address_, offset_, found.at);
   }
   u8* around(u32 bytes, bool, Around& at) const {
     return around_elements(wave_, address_, offset_, bytes, at) ? wave_.lds : nullptr;
@@ -70,13 +69,12 @@ void read_two(Wave& wave, const Instruction& in) {
   const u32 offsets[2] = {in.offset0 * step, in.offset1 * step};
   if constexpr (words == 1) {
     Near first;
+    u8* second[rows];
     if (wave.exec() == ~u64{0} && are_near(address, false, first) &&
-        find_windows(wave, address, offsets[0] * 4, first)) [[likely]] {
-      Near second = first;
-      if (find_windows(wave, address, offsets[1] * 4, second)) [[likely]] {
-        load_near(first, wave.vector[to]);
-        return load_near(second, wave.vector[to + 1]);
-      }
+        find_windows(wave, address, offsets[0] * 4, first.at) &&
+        find_windows(wave, address, offsets[1] * 4, second)) [[likely]] {
+      load_near(first.at, first.behind, wave.vector[to]);
+      return load_near(second, first.behind, wave.vector[to + 1]);
     }
   }
   Around at[2];

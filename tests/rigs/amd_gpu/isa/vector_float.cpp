@@ -1,5 +1,6 @@
 // f32 arithmetic of VOP1, VOP2 and VOP3.
 // Source: AMD Instinct MI300 ISA, "VOP1 Instructions", "VOP2 Instructions", "VOP3A & VOP3B Instructions".
+#include "mode.h"
 #include "real.h"
 
 namespace amd_gpu {
@@ -12,6 +13,57 @@ f32 times_power(f32 a, i32 b) {
   return static_cast<f32>(static_cast<f64>(a) * as<f64>(static_cast<u64>(by + 1023) << 52));
 }
 
+// 2^x as the C library has it, where that is sure: near the middle between two numbers the library's own
+// error decides. Lanes that are not sure, or not ordinary, are left to it.
+struct Powers {
+  Lanes<f32> value;
+  u64 sure;
+};
+// The series of exp(y * ln 2), as far as it matters for |y| <= 1/2.
+constexpr std::array<f64, 11> series = [] {
+  std::array<f64, 11> made{1};
+  for (unsigned k = 1; k < made.size(); k++) made[k] = made[k - 1] * 0.693147180559945309417232121458 / k;
+  return made;
+}();
+Powers powers_of_two(const f32* from) {
+  // What an f32 has no place for. The series is right to 2^-41, and the library to 1/256 of the last place.
+  constexpr u32 lost = (u32{1} << (52 - 23)) - 1, middle = (lost + 1) / 2, close = middle >> 5;
+  Powers powers;
+  Lanes<u32> ordinary, sure;
+  Lanes<f64> x;
+  Lanes<u64> bits;
+  // Loops that the compiler makes vectors of.
+  for (unsigned l = 0; l < lanes; l++) ordinary[l] = (as<u32>(from[l]) & 0x7fffffff) < as<u32>(126.0f);
+  for (unsigned l = 0; l < lanes; l++) x[l] = static_cast<f64>(ordinary[l] ? from[l] : 0.0f);
+  for (unsigned l = 0; l < lanes; l++) {
+    // The nearest whole number is in the lowest bits of such a sum.
+    const f64 shifted = x[l] + 0x1.8p52, y = x[l] - (shifted - 0x1.8p52);
+    f64 sum = series[10];
+    for (unsigned k = 10; k--;) sum = sum * y + series[k];
+    bits[l] = as<u64>(sum) + (as<u64>(shifted) << 52);
+  }
+  for (unsigned l = 0; l < lanes; l++) powers.value[l] = static_cast<f32>(as<f64>(bits[l]));
+  for (unsigned l = 0; l < lanes; l++) {
+    const u32 behind = low32(bits[l] & lost);
+    sure[l] = ordinary[l] & (behind - (middle - close) >= 2 * close);
+  }
+  powers.sure = mask_of(sure);
+  return powers;
+}
+
+void power_of_two(Wave& wave, const Instruction& in) {
+  Lanes<f32> room;
+  const f32* from = source<f32>(wave, in, 1, 0, room);
+  Powers powers;
+  powers.sure = 0;
+  if ((wave.mode & mode_round) == 0) powers = powers_of_two(from);
+  for (u64 left = ~powers.sure; left; left &= left - 1) {
+    const unsigned l = static_cast<unsigned>(std::countr_zero(left));
+    powers.value[l] = flushed(std::exp2(from[l]));
+  }
+  put(wave, in, 0, powers.value);
+}
+
 void add_transcendental(Table& t) {
   // Within one unit in the last place on the hardware; here correctly rounded, but without denormals as
   // there.
@@ -19,8 +71,8 @@ void add_transcendental(Table& t) {
   vector(t, "v_rcp_iflag_f32", [](f32 a) { return flushed(1 / flushed(a)); });
   vector(t, "v_rsq_f32", [](f32 a) { return 1 / std::sqrt(flushed(a)); });
   vector(t, "v_sqrt_f32", [](f32 a) { return std::sqrt(a); });
-  vector(t, "v_exp_f32", [](f32 a) { return flushed(std::exp2(a)); });
-  vector(t, "v_exp_legacy_f32", [](f32 a) { return flushed(std::exp2(a)); });
+  for (const char* name : {"v_exp_f32", "v_exp_legacy_f32"})
+    t.add(name, Entry{.execute = power_of_two, .clamps = true});
   vector(t, "v_log_f32", [](f32 a) { return std::log2(flushed(a)); });
   vector(t, "v_log_legacy_f32", [](f32 a) { return std::log2(flushed(a)); });
   // In turns, not in radians.

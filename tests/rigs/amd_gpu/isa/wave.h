@@ -56,9 +56,13 @@ class Reach {
   }
   // The same without a fault, of what was used before: null also where nothing is mapped, or read-only.
   u8* inside_one_if(u64 va, u64 bytes, bool write = true) const {
+    const Mapping* found = used_before(va, bytes, write);
+    return found ? found->host + (va - found->device_va) : nullptr;
+  }
+  const Mapping* used_before(u64 va, u64 bytes, bool write) const {
     for (const Mapping& mapping : recent_) {
       if (mapping.holds(va, bytes) && (mapping.writable || !write)) [[likely]]
-        return mapping.host + (va - mapping.device_va);
+        return &mapping;
     }
     return nullptr;
   }
@@ -78,8 +82,8 @@ struct Wave {
   // Registers as the hardware would hand them to a new wave, made reproducible: zero.
   void reset(u32 vector_registers, u32 accumulation_registers);
 
-  alignas(64) u32 vector[512][lanes];  // v0 to v255, a0 to a255
-  alignas(8) u32 scalar[scalar_registers + 2];
+  alignas(64) u32 vector[512][lanes];                // v0 to v255, a0 to a255
+  alignas(64) u32 scalar[scalar_registers + lanes];  // whole rows, and a pair may begin at the last
   const Shared& shared;
   Reach reach;
   u8* lds = nullptr;
@@ -90,8 +94,9 @@ struct Wave {
   bool scc = false;
   bool indexing = false;  // s_set_gpr_idx_on: M0 shifts the registers of vector instructions
   bool done = false, at_barrier = false;
-  u64 waits_for_pass = 0;  // of the barrier of ds_gws_barrier that it is at
-  bool pause = false;      // lets the other waves run: it waits for something, or has run for long
+  const Instruction* last = nullptr;  // that it executed before it waited
+  u64 waits_for_pass = 0;             // of the barrier of ds_gws_barrier that it is at
+  bool pause = false;                 // lets the other waves run: it waits for something, or has run for long
 
   u64 pair(u16 index) const {
     u64 value;
