@@ -167,7 +167,9 @@ def lanes(
     return np.frombuffer(result.data[len(blob) :], np.uint32).reshape(words, LANES).copy()
 
 
-def registers(text: str, inputs: np.ndarray, words: int, arch: str, lds: int = 0) -> np.ndarray:
+def registers(
+    text: str, inputs: np.ndarray, words: int, arch: str, lds: int = 0, rsrc1: int = RSRC1
+) -> np.ndarray:
     """What a text leaves in v128 and the ``words - 1`` registers behind it: uint32[words, 64].
 
     ``inputs``, uint32[n, 64], are in v64 and the n - 1 registers behind it; four times the lane is in v1.
@@ -180,7 +182,7 @@ def registers(text: str, inputs: np.ndarray, words: int, arch: str, lds: int = 0
         lines += [f"v_add_u32_e32 v2, {256 * (len(inputs) + row)}, v1"]
         lines += [f"global_store_dword v2, v{128 + row}, s[4:5]"]
     data = np.ascontiguousarray(inputs, np.uint32).tobytes()
-    result = run_code("\n".join(lines), arch, data + bytes(256 * words), lds=lds)
+    result = run_code("\n".join(lines), arch, data + bytes(256 * words), lds=lds, rsrc1=rsrc1)
     assert result.fault == "none", f"{result.fault}: {result.text}\n{text}"
     return np.frombuffer(result.data[len(data) :], np.uint32).reshape(words, LANES).copy()
 

@@ -38,6 +38,7 @@ std::shared_ptr<CodePage> read_page(const Dispatch& dispatch, u64 va, Reach& rea
 
 CodePage::~CodePage() {
   for (auto& slot : decoded) delete slot.load();
+  for (auto& entrance : entrances) delete entrance.stretch.load();
 }
 
 void Code::enter(u64 pc) {
@@ -55,6 +56,22 @@ void Code::enter(u64 pc) {
   current_ = mine.get();
 }
 
+const Instruction& Code::find_behind(const Instruction& previous, u64 pc) {
+  const Instruction* found = &at(pc);
+  const u64 page = current_va_;
+  if (previous.pc - page >= CodePage::size_bytes) return as_stretch(*found);
+  while (!previous.steers && found->idle && found->after - page < CodePage::size_bytes)
+    found = &at(found->after);
+  found = &as_stretch(*found);
+  // Another thread may set `next` too, to the same, and `then` to what ran there.
+  const auto set = [&](const Instruction*& link) {
+    std::atomic_ref<const Instruction*>(link).store(found, std::memory_order_release);
+  };
+  set(previous.then);
+  if (!previous.steers && !found->steers) set(previous.next);
+  return *found;
+}
+
 const Instruction& Code::decode_at(u64 pc) {
   CodePage& page = *current_;
   const u64 at = pc - page.va;
@@ -67,6 +84,22 @@ const Instruction& Code::decode_at(u64 pc) {
     return *made.release();
   }
   return *expected;
+}
+
+void Code::make_stretch(const Instruction& first, CodePage::Entrance& entrance) {
+  const std::lock_guard<std::mutex> guard(current_->mutex);
+  if (entrance.tried.load(std::memory_order_relaxed)) return;
+  StretchBuilder builder;
+  try {
+    const Instruction* in = &first;
+    while ((in->idle || builder.add(*in)) && in->after - current_va_ < CodePage::size_bytes)
+      in = &at(in->after);
+  } catch (const Stop&) {  // execution may never come there
+  }
+  std::unique_ptr<Stretch> made = builder.finish(current_->memory);
+  if (made) made->pc = first.pc;
+  entrance.stretch.store(made.release(), std::memory_order_relaxed);
+  entrance.tried.store(true, std::memory_order_release);
 }
 
 }  // namespace amd_gpu

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "instruction.h"
+#include "stretch.h"
 #include "wave.h"
 
 namespace amd_gpu {
@@ -23,6 +24,14 @@ struct CodePage {
   size_t available_bytes = 0;  // less where the mapping ends
   std::array<u8, size_bytes + overlap_bytes> bytes{};
   std::array<std::atomic<const Instruction*>, size_bytes / 4> decoded{};
+  // Where execution came to: from here on, null if there is none.
+  struct Entrance {
+    std::atomic<bool> tried = false;
+    std::atomic<const Stretch*> stretch = nullptr;
+  };
+  std::array<Entrance, size_bytes / 4> entrances{};
+  std::mutex mutex;  // of what follows
+  CodeMemory memory;
 };
 
 // One dispatch's view of the code. Pages are checked when a dispatch first gets to them: code that is changed
@@ -38,21 +47,30 @@ class Code {
     return found ? *found : decode_at(pc);
   }
 
-  // What runs behind `previous` (which may be null), at `pc`; what does nothing is left out. Sets `next`.
+  // What runs behind `previous` (which may be null), at `pc`: a Stretch where there is one. What does nothing
+  // is left out, but where a branch leads to it. Sets `next` and `then`.
   const Instruction& behind(const Instruction* previous, u64 pc) {
-    if (!previous || previous->after != pc) return at(pc);
-    const u64 page = current_va_;
-    const Instruction* found = &at(pc);
-    while (found->idle && current_va_ == page) found = &at(found->after);
-    // Another thread may set it too, to the same.
-    if (current_va_ == page && !found->steers)
-      std::atomic_ref<const Instruction*>(previous->next).store(found, std::memory_order_release);
-    return *found;
+    if (!previous) return as_stretch(at(pc));
+    const Instruction* known =
+        std::atomic_ref<const Instruction*>(previous->then).load(std::memory_order_acquire);
+    if (known && (!previous->steers || known->pc == pc)) return *known;
+    return find_behind(*previous, pc);
   }
 
  private:
   void enter(u64 pc);
+  const Instruction& find_behind(const Instruction& previous, u64 pc);
   const Instruction& decode_at(u64 pc);
+  // The stretch that begins with an instruction of the current page, or that alone.
+  const Instruction& as_stretch(const Instruction& first) {
+    if (first.steers) return first;
+    CodePage::Entrance& entrance = current_->entrances[(first.pc - current_va_) / 4];
+    if (!entrance.tried.load(std::memory_order_acquire)) [[unlikely]]
+      make_stretch(first, entrance);
+    const Stretch* found = entrance.stretch.load(std::memory_order_relaxed);
+    return found ? *found : first;
+  }
+  void make_stretch(const Instruction& first, CodePage::Entrance& entrance);
 
   const Dispatch& dispatch_;
   Reach reach_;

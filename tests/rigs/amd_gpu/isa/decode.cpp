@@ -86,6 +86,7 @@ Instruction decode(Target target, const uint8_t* bytes, size_t available, uint64
     throw Stop{FaultKind::illegal, std::string(word) + " is no instruction of " + name(target)};
   }
   instruction.size_bytes = static_cast<u8>(found.size_bytes);
+  instruction.pc = pc;
   instruction.after = pc + found.size_bytes;
   const std::string_view text = trimmed(std::string_view(found.text).substr(0, found.text.find("//")));
   instruction.text = text;

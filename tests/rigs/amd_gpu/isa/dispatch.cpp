@@ -110,7 +110,7 @@ class Worker {
     try {
       take_groups(helpers);
     } catch (const Stop& stop) {
-      const u64 pc = last_ ? last_->after - last_->size_bytes : pc_;
+      const u64 pc = last_ ? last_->pc : pc_;
       if (wave_ && last_ && !last_->steers) wave_->pc = last_->after;
       Fault fault = fault_of(stop, pc, last_);
       fault.waves = waves_at(stop, pc);
@@ -151,11 +151,13 @@ class Worker {
           (running_.empty() || waves_running(running_) + run_.kernel.waves_of_group() <= most_waves)) {
         const u64 number = run_.next++;
         more = number < run_.kernel.groups_total();
-        if (more) running_.push_back(start(number));
+        if (more) start(number);
       }
       for (auto group = running_.begin(); group != running_.end();) {
         turn(*group);
-        group = group->done() ? retire(running_, group) : std::next(group);
+        const auto next = std::next(group);
+        if (group->done()) rested_.splice(rested_.begin(), running_, group);
+        group = next;
       }
       if (more && helpers && steps_ > alone) start_helpers(std::exchange(helpers, 0));
     }
@@ -189,14 +191,16 @@ class Worker {
 
   // Until it ends, waits or has had its slice.
   void run_wave(Wave& wave) {
-    wave_ = &wave, last_ = nullptr;
-    use_mode(wave.mode);
+    wave_ = &wave, last_ = wave.last;
+    if (std::exchange(mode_, wave.mode) != wave.mode) use_mode(wave.mode);
     const bool tells = logs(5);
     u64 left = slice;
     while (left && !wave.done && !wave.at_barrier && !wave.pause) {
       pc_ = wave.pc;
-      const Instruction& in = code_.behind(std::exchange(last_, nullptr), wave.pc);
-      if (in.steers || wave.indexing || tells) {
+      const bool singly = wave.indexing || tells;
+      const Instruction* previous = std::exchange(last_, nullptr);
+      const Instruction& in = singly ? code_.at(wave.pc) : code_.behind(previous, wave.pc);
+      if (in.steers || singly) {
         left--;
         run_alone(wave, in, tells);
       } else {
@@ -206,6 +210,7 @@ class Worker {
     }
     steps_ += slice - left;
     wave.pause = false;
+    wave.last = last_, mode_ = wave.mode;
     wave_ = nullptr;
   }
 
@@ -231,7 +236,8 @@ class Worker {
     last_ = in;                                                                         \
     in->execute(wave, *in);                                                             \
     in = std::atomic_ref<const Instruction*>(in->next).load(std::memory_order_acquire); \
-    if (!--left || !in) return left;                                                    \
+    left -= left < last_->count ? left : last_->count;                                  \
+    if (!left || !in) return left;                                                      \
     [[fallthrough]];
 #define PLACES_4(k) PLACE(k) PLACE(k + 1) PLACE(k + 2) PLACE(k + 3)
 #define PLACES_16(k) PLACES_4(k) PLACES_4(k + 4) PLACES_4(k + 8) PLACES_4(k + 12)
@@ -246,31 +252,23 @@ class Worker {
     }
   }
 
-  Group start(u64 number) {
+  void start(u64 number) {
     const Kernel& kernel = run_.kernel;
-    Group group;
+    if (rested_.empty()) rested_.emplace_front();
+    running_.splice(running_.end(), rested_, rested_.begin());
+    Group& group = running_.back();
     group.number = number;
     group.lds.assign(kernel.lds_bytes, 0);
-    const u64 count = kernel.start_group(number);
-    for (u64 k = 0; k < count; k++) {
-      if (free_.empty()) {
-        group.waves.push_back(std::make_unique<Wave>(run_.shared));
-      } else {
-        group.waves.push_back(std::move(free_.back()));
-        free_.pop_back();
-      }
-      Wave& wave = *group.waves.back();
+    const Size3 position = kernel.group_position(number);
+    group.waves.resize(kernel.waves_at(position));
+    for (u32 k = 0; k < group.waves.size(); k++) {
+      if (!group.waves[k]) group.waves[k] = std::make_unique<Wave>(run_.shared);
+      Wave& wave = *group.waves[k];
       wave.reset(kernel.vector_registers, kernel.accumulation_registers);
       wave.lds = group.lds.data();
       wave.lds_bytes = kernel.lds_bytes;
-      kernel.start_wave(wave, number, static_cast<u32>(k));
+      kernel.start_wave(wave, position, k);
     }
-    return group;
-  }
-
-  std::list<Group>::iterator retire(std::list<Group>& running, std::list<Group>::iterator group) {
-    for (auto& wave : group->waves) free_.push_back(std::move(wave));
-    return running.erase(group);
   }
 
   Run& run_;
@@ -278,9 +276,9 @@ class Worker {
   u64 steps_ = 0;
   const Instruction* last_ = nullptr;  // null if pc_ has no instruction
   u64 pc_ = 0;
-  Wave* wave_ = nullptr;  // that runs
-  std::list<Group> running_;
-  std::vector<std::unique_ptr<Wave>> free_;
+  Wave* wave_ = nullptr;               // that runs
+  u32 mode_ = ~u32{0};                 // that the host's arithmetic has now
+  std::list<Group> running_, rested_;  // those that have ended lend their memory to the next
   std::vector<std::thread> threads_;
 };
 

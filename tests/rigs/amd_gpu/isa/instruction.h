@@ -85,9 +85,12 @@ struct alignas(64) Instruction {
   Execute execute = nullptr;
   u64 after = 0;                              // the address of what follows it
   mutable const Instruction* next = nullptr;  // what follows, if known, in the same page and not steering
+  u64 pc = 0;                                 // its own address
+  mutable const Instruction* then = nullptr;  // in the same page, what ran next at last, wherever that is
   u16 detail = 0;                             // the Entry's
   u8 size_bytes = 4;
   u8 operand_count = 0;
+  u8 count = 1;         // of instructions, in a Stretch
   bool steers = false;  // it reads or says where and when the wave goes on
   bool sdwa = false, dpp = false;
   bool plain = false;  // no DPP, SDWA, clamp or scale: what is computed is written as it is

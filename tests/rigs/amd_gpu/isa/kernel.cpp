@@ -99,8 +99,8 @@ Size3 Kernel::size_of(const Size3& position) const {
           std::min(group_.z, grid_.z - position.z * group_.z)};
 }
 
-u64 Kernel::start_group(u64 number) const {
-  return (size_of(group_position(number)).product() + lanes - 1) / lanes;
+u64 Kernel::waves_at(const Size3& position) const {
+  return (size_of(position).product() + lanes - 1) / lanes;
 }
 
 // x, y and z of the work-items in one wave, ten bits each.
@@ -118,8 +118,8 @@ Kernel::Ids Kernel::ids_of(const Size3& size, u32 wave_number) const {
   return ids;
 }
 
-void Kernel::start_wave(Wave& wave, u64 group_number, u32 wave_number) const {
-  const Size3 position = group_position(group_number), size = size_of(position);
+void Kernel::start_wave(Wave& wave, const Size3& position, u32 wave_number) const {
+  const Size3 size = size_of(position);
   const u64 first = u64{wave_number} * lanes, items = size.product();
   const Ids& ids = size == group_ ? ids_[wave_number] : ids_of(size, wave_number);
   std::memcpy(wave.vector[0], ids.data(), sizeof wave.vector[0]);

@@ -25,8 +25,8 @@ class Kernel {
   u64 groups_total() const { return groups_.product(); }
   u64 waves_of_group() const { return (group_.product() + lanes - 1) / lanes; }
   // The number of waves of a group; those at the grid's end may be smaller.
-  u64 start_group(u64 number) const;
-  void start_wave(Wave& wave, u64 group_number, u32 wave_number) const;
+  u64 waves_at(const Size3& position) const;
+  void start_wave(Wave& wave, const Size3& position, u32 wave_number) const;
 
   Size3 group_position(u64 number) const;
 

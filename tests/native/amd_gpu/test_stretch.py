@@ -1,0 +1,113 @@
+"""Stretches of instructions, compiled for the host, leave what the same instructions leave one by one."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.native.amd_gpu.isa import LANES, RSRC1, registers
+
+# Operands, and the instructions that take them: {d} is written, {a}, {b} and {c} are registers, {p}, {q} and
+# {r} pairs, {u} is the same for all lanes, {m} and {n} are masks.
+INTEGERS = {
+    "{d}, {a}": "v_not_b32_e32 v_mov_b32_e32 v_cvt_f32_i32_e32 v_cvt_f32_u32_e32",
+    "{d}, {u}": "v_mov_b32_e32",
+    "{d}, {u}, {a}": "v_add_u32_e32 v_sub_u32_e32 v_subrev_u32_e32 v_and_b32_e32 v_max_u32_e32 "
+    "v_lshlrev_b32_e32",
+    "{d}, {a}, {b}": "v_or_b32_e32 v_xor_b32_e32 v_max_i32_e32 v_min_i32_e32 v_min_u32_e32 v_lshrrev_b32_e32",
+    "{d}, {a}, {u}": "v_mul_lo_u32",
+    "{d}, 40, {a}": "v_ashrrev_i32_e32",
+    "{d}, {a}, {b}, {u}": "v_bfi_b32 v_add3_u32 v_xad_u32 v_lshl_add_u32 v_and_or_b32",
+    "{d}, {a}, {u}, {b}": "v_add_lshl_u32 v_or3_b32",
+    "{d}, {a}, 33, {b}": "v_lshl_or_b32",
+    "{d}, {a}, {u}, 9": "v_bfe_u32",
+    "{p}, 0, {q}": "v_lshlrev_b64",
+    "{p}, 3, {q}": "v_lshlrev_b64",
+    "{p}, 44, {q}": "v_lshlrev_b64",
+    "{p}, {q}, {r} op_sel:[1,0]": "v_pk_mov_b32",
+    "{d}, {m}, {u}, {a}": "v_add_co_u32_e64 v_sub_co_u32_e64 v_subrev_co_u32_e64",
+    "{d}, {m}, {a}, {b}, {n}": "v_addc_co_u32_e64 v_subb_co_u32_e64 v_subbrev_co_u32_e64",
+    "{d}, {a}, {b}, {n}": "v_cndmask_b32_e64",
+    "{d}, 17, {b}, {n}": "v_cndmask_b32_e64",
+    "{m}, {a}, {u}": "v_cmp_eq_u32_e64 v_cmp_lt_i32_e64 v_cmp_ne_i32_e64 v_cmp_gt_u32_e64",
+    "{m}, {a}, {b}": "v_cmp_le_u32_e64 v_cmp_ge_i32_e64",
+}
+REALS = {
+    "{d}, {a}": "v_rndne_f32_e32 v_ceil_f32_e32 v_trunc_f32_e32 "
+    "v_cvt_i32_f32_e32 v_rcp_f32_e32 v_sqrt_f32_e32",
+    "{d}, -|{a}|": "v_floor_f32_e64 v_rsq_f32_e64",
+    "{d}, {a}, -{b}": "v_add_f32_e64 v_max_f32_e64",
+    "{d}, {a}, {b}": "v_mul_f32_e32 v_min_f32_e32 v_fmac_f32_e32",
+    "{d}, {u}, {a}": "v_sub_f32_e32 v_subrev_f32_e32",
+    "{d}, {a}, -16": "v_ldexp_f32",
+    "{d}, {a}, -{b}, {u}": "v_fma_f32",
+    "{d}, -{a}, {b}, {n}": "v_cndmask_b32_e64",
+    "{p}, {q}, {r} op_sel:[1,0] op_sel_hi:[0,1]": "v_pk_add_f32 v_pk_mul_f32",
+    "{p}, {q}, {r}, {q} op_sel_hi:[0,1,1]": "v_pk_fma_f32",
+    "{m}, {a}, {b}": "v_cmp_eq_f32_e64 v_cmp_lt_f32_e64 v_cmp_le_f32_e64 v_cmp_u_f32_e64 v_cmp_neq_f32_e64 "
+    "v_cmp_nlt_f32_e64 v_cmp_nle_f32_e64 v_cmp_o_f32_e64 v_cmp_nlg_f32_e64 v_cmp_nge_f32_e64 "
+    "v_cmp_ngt_f32_e64 v_cmp_lg_f32_e64 v_cmp_ge_f32_e64 v_cmp_gt_f32_e64",
+}
+COUNT, LENGTH = 16, 30
+MASKS = ("vcc", "s[20:21]", "s[22:23]")
+EXEC = {"all lanes": "-1", "some lanes": "0x0f0f3351", "no lane": "0"}
+NO_DENORMALS = RSRC1 & ~(0xF << 16)
+
+
+def instructions(forms: dict[str, str], chance: random.Random) -> list[str]:
+    def instruction() -> str:
+        form, names = chance.choice(list(forms.items()))
+        single = [f"v{64 + chance.randrange(COUNT)}" for _ in "dabc"]
+        pairs = [f"v[{k}:{k + 1}]" for k in (64 + 2 * chance.randrange(COUNT // 2) for _ in "pqr")]
+        operands = dict(zip("dabcpqr", single + pairs, strict=True))
+        uniform = chance.choice(("s8", "s9", "17", "-1", "vcc_lo"))
+        masks = dict(zip("mn", chance.choices(MASKS, k=2), strict=True))
+        return f"{chance.choice(names.split())} {form.format(**operands, u=uniform, **masks)}"
+
+    return [instruction() for _ in range(LENGTH)]
+
+
+def integers(chance: np.random.Generator) -> np.ndarray:
+    edges = np.array([0, 1, 31, 32, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF], np.uint32)
+    words = chance.integers(0, 1 << 32, (COUNT, LANES), np.uint32)
+    return np.where(chance.random(words.shape) < 0.3, chance.choice(edges, words.shape), words)
+
+
+def reals(chance: np.random.Generator) -> np.ndarray:
+    """Without NaNs: which of two an operation keeps is not specified."""
+    edges = np.array([0, -0.0, 1, -1.5, 2.5, 1e-40, -1e-45, 3e38, -3e38, 2e9, 3e9, np.inf], np.float32)
+    words = chance.normal(0, 100, (COUNT, LANES)).astype(np.float32)
+    return np.where(chance.random(words.shape) < 0.3, chance.choice(edges, words.shape), words).view(
+        np.uint32
+    )
+
+
+@pytest.mark.parametrize("active", EXEC)
+@pytest.mark.parametrize("kind", ["integers", "reals", "reals without denormals"])
+def test_a_stretch_leaves_what_its_instructions_leave(kind: str, active: str) -> None:
+    forms, inputs = (INTEGERS, integers) if kind == "integers" else (REALS, reals)
+    rsrc1 = NO_DENORMALS if "without" in kind else RSRC1
+    start = [
+        "s_mov_b32 s8, 0x41200000",
+        "s_mov_b32 s9, -3",
+        "s_mov_b64 vcc, 0x1234",
+        "s_mov_b64 s[20:21], -1",
+    ]
+    start += ["s_mov_b64 s[22:23], 0x7f01", f"s_mov_b64 exec, {EXEC[active]}"]
+    end = ["s_mov_b64 exec, -1"]
+    end += [f"v_mov_b32_e32 v{128 + COUNT + k}, s{20 + k}" for k in range(4)]
+    end += [f"v_mov_b32_e32 v{128 + k}, v{64 + k}" for k in range(COUNT)]
+    for seed in range(4):
+        body = instructions(forms, random.Random(seed))
+        # Where registers are indexed, here by nothing, instructions run one by one.
+        singly = ["s_set_gpr_idx_on s30, 0x0", *body, "s_set_gpr_idx_off"]
+        words = inputs(np.random.default_rng(seed))
+        together, alone = (
+            registers("\n".join([*start, *text, *end]), words, COUNT + 4, "gfx90a", rsrc1=rsrc1)
+            for text in (body, singly)
+        )
+        if kind != "integers":
+            together, alone = together.view(np.float32), alone.view(np.float32)
+        np.testing.assert_array_equal(together, alone)
