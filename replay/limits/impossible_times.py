@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from kerncap.errors import BackendUnavailable
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
-from kerncap.replay.limits import ceilings, peaks
+from kerncap.replay.limits import peaks, published
 from kerncap.replay.limits.binding_floor import SPREAD
-from kerncap.replay.limits.ceilings import Ceilings
+from kerncap.replay.limits.ceilings import Ceilings, of_device
 from kerncap.replay.worker.common import bitmap
 
 # Bytes per second: no GPU that is supported is slower, so below it nothing has to be measured.
@@ -27,36 +27,39 @@ _CACHE_SLACK = 2.0
 
 @dataclass
 class Floor:
-    """Of one launch: the bytes that it changes, on CUDA device ``ordinal``."""
+    """Of one launch: the bytes that it changes. CUDA device ``ordinal`` is measured if that is needed."""
 
     changed_bytes: int
     python: str
     ordinal: int
-    measured: Ceilings | None = None
+    ceilings: Ceilings | None = None
 
     def problem(self, ms: float) -> str:
         """What no launch that took ``ms`` can have done; nothing if it can, or without ceilings."""
         if self.changed_bytes <= _ALWAYS_POSSIBLE * ms / 1e3 and ms >= _SHORTEST_MS:
             return ""
         try:
-            self.measured = self.measured or ceilings.of_device(self.python, self.ordinal)
+            self.ceilings = self.ceilings or of_device(self.python, self.ordinal)
         except BackendUnavailable:
             return ""
-        least_ms, why = least(self.changed_bytes, self.measured)
+        least_ms, why = least(self.changed_bytes, self.ceilings)
         if least_ms <= SPREAD * ms:
             return ""
         return f"{ms:.3g} ms is less than the {least_ms:.3g} ms that {why}: not all of the work was done"
 
 
 def of_launch(engine: Engine, measured: Measured) -> Floor | None:
-    """None if no device's clock times it. Changes memory."""
-    if engine.choice.memory != "cuda":
+    """None if no device's clock times it, or nothing is known of an AMD GPU. Changes memory."""
+    if not engine.choice.on_device:
+        return None
+    public = published.of(engine.facts.device)
+    if public is None and engine.choice.memory != "cuda":
         return None
     engine.restore()
     changed = sum(
         bitmap.count(engine.diff(region, "post") & bits) for region, bits in measured.results().items()
     )
-    return Floor(changed, engine.choice.python, engine.choice.device)
+    return Floor(changed, engine.choice.python, engine.choice.device, public)
 
 
 def least(changed_bytes: int, device: Ceilings) -> tuple[float, str]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kerncap.answer import Answer
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import BackendUnavailable
-from kerncap.replay.limits import ceilings, impossible_times
+from kerncap.replay.choose_engine import Choice
+from kerncap.replay.hip import Emulator
+from kerncap.replay.limits import impossible_times
 from kerncap.replay.limits.ceilings import Ceilings
+from kerncap.replay.worker.common import bitmap
 from tests.parameters import first_of
 from tests.unit.replay import native, rig
 
@@ -38,8 +43,30 @@ def test_what_is_written_takes_its_time(changed: int, ms: float, possible: bool)
     assert possible or f"{ms:.3g} ms is less than the " in problem
 
 
+@pytest.mark.parametrize(
+    "name, emulator, problem",
+    [
+        ("AMD Instinct MI300X", None, "0.1 ms is less than the 0.151 ms that writing 1,073,741,824 bytes"),
+        ("AMD Instinct MI300X (emulated)", Emulator(Path("rig"), "gfx942"), None),
+        ("AMD Instinct MI9000", None, None),
+    ],
+)
+def test_what_is_published_of_an_amd_gpu_serves(
+    name: str, emulator: Emulator | None, problem: str | None
+) -> None:
+    """1 GiB less 256 MiB of cache, at 5.3 TB/s."""
+    engine: Any = SimpleNamespace(
+        choice=Choice("python", "native", "hip", 0, emulator), facts=SimpleNamespace(device=name),
+        restore=lambda: None, diff=lambda *_: bitmap.span(1 << 30, 0, 1 << 30),
+    )  # fmt: skip
+    measured: Any = SimpleNamespace(results=lambda: {0: bitmap.span(1 << 30, 0, 1 << 30)})
+    floor = impossible_times.of_launch(engine, measured)
+    assert (floor is None) == (problem is None)
+    assert floor is None or problem is None or floor.problem(0.1).startswith(problem)
+
+
 def test_a_slow_launch_asks_for_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ceilings, "of_device", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(impossible_times, "of_device", lambda *_: pytest.fail("measured"))
     assert impossible_times.Floor(1 << 20, "python", 0).problem(1.0) == ""
 
 
@@ -47,7 +74,7 @@ def test_a_device_that_can_not_be_measured_says_nothing(monkeypatch: pytest.Monk
     def refused(*_: object) -> Ceilings:
         raise BackendUnavailable("the device's ceilings", "no numpy")
 
-    monkeypatch.setattr(ceilings, "of_device", refused)
+    monkeypatch.setattr(impossible_times, "of_device", refused)
     assert impossible_times.Floor(1 << 30, "python", 0).problem(0.001) == ""
 
 
@@ -57,7 +84,7 @@ def test_a_candidate_that_is_too_fast_is_no_success(
 ) -> None:
     rig.use(monkeypatch, rig.kernels(tmp_path))
     monkeypatch.setattr(impossible_times, "_ALWAYS_POSSIBLE", 0.0)
-    monkeypatch.setattr(ceilings, "of_device", lambda *_: device(memory, memory))
+    monkeypatch.setattr(impossible_times, "of_device", lambda *_: device(memory, memory))
     launch = native.add()
     candidate = tmp_path / "same.ptx"
     candidate.write_bytes(launch.image())
