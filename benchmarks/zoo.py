@@ -153,6 +153,11 @@ def python_of(name: str, version: str) -> str:
     """The interpreter that runs the calls."""
     if number(version) >= number(LIBRARIES[name].newer_triton):
         return sys.executable
+    return older_python()
+
+
+def older_python() -> str:
+    """One with `OLDER`."""
     folder = PLACE / "triton-3.6"
     if not (folder / ".ready").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)], check=True)
