@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from tests.integration.equality.library_launches import Judged, calls, pairs_of
 
 FLAGGEMS = "5.0.2"
-PROVED = 41  # of all pairs, at least
+PROVED = 39  # of all pairs, at least
 
 
 def answer(one: Judged) -> str:
