@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kerncap.sanitizer.concrete import ops_basic, ops_dot, ops_reduce  # noqa: F401  (they fill STEPS)
+from kerncap.sanitizer.concrete import ops_basic, ops_dot, ops_pointers, ops_reduce  # noqa: F401  (they fill STEPS)
 from kerncap.sanitizer.concrete.dataflow import Dataflow
 from kerncap.sanitizer.concrete.machine import Machine, Step
 from kerncap.sanitizer.concrete.needed_operations import address_operands, needed

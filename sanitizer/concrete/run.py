@@ -17,6 +17,7 @@ from kerncap.sanitizer.concrete import (  # noqa: F401  (each fills the tables o
     ops_basic,
     ops_dot,
     ops_memory,
+    ops_pointers,
     ops_reduce,
     ops_shape,
     ops_shared,
