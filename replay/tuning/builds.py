@@ -13,14 +13,14 @@ from kerncap.replay.tuning.trial_launch import OpenLaunch
 
 
 class Builds:
-    """What makes configurations of several launches ready, in this class where they are loaded."""
+    """Makes configurations of several launches ready; this class compiles each where it is loaded."""
 
     def __init__(self, opened: Mapping[str, Reproducer], budget: Budget) -> None:
         self._opened = opened
         self.prune_by(budget)
 
     def prune_by(self, budget: Budget) -> None:
-        """What a block may use decides what is not worth compiling."""
+        """Leave out what does not fit into this."""
         self.budget = budget
         self._pruners = {digest: Pruner(each, budget) for digest, each in self._opened.items()}
 
