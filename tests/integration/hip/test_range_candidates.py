@@ -131,6 +131,7 @@ def test_a_line_that_says_no_launch(bench: Bench, graph: Path) -> None:
         assert done.status == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 
+@pytest.mark.long
 def test_the_numbers_of_a_source_are_searched(bench: Bench, graph: Path) -> None:
     """Of fewer threads than elements the result is wrong."""
     (bench.kerncap.folder / "c.hip").write_text(

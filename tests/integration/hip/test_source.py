@@ -258,7 +258,8 @@ int main() {
 """
 
 
-@pytest.mark.parametrize("options", [(), pytest.param(("--hostile",), marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("options", [(), ("--hostile",)])
 def test_the_numbers_of_a_source_are_searched(bench: Bench, tmp_path: Path, options: tuple[str, ...]) -> None:
     """A template's argument stays in the kernel's name; in the body it is another number."""
     source = tmp_path / "sums.hip"

@@ -9,6 +9,8 @@ import pytest
 
 from tests.native.amd_gpu.isa import LANES, RSRC1, registers
 
+pytestmark = pytest.mark.long  # builds the emulator's instructions apart
+
 # Operands, and the instructions that take them: {d} is written, {a}, {b} and {c} are registers, {p}, {q} and
 # {r} pairs, {u} is the same for all lanes, {m} and {n} are masks.
 INTEGERS = {
