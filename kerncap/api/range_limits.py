@@ -83,6 +83,8 @@ def range_limits(path: Path | str, ceilings_of: str | None = None) -> RangeLimit
             notes.append(f"pairs are shown for at most {MOST_LAUNCHES} launches")
         pairs.sort(key=lambda one: -(one.saved_reads + one.saved_writes + one.more_writes))
         launch_us = given.rate("launch_us") if given is not None else None
+        if given is not None and given.origin == "published":
+            notes.append(f"the bandwidth of the {given.device} is published, not measured")
         return RangeLimits(
             Path(path), given.device if given else None, launch_us, whole, tuple(pairs), tuple(notes)
         )

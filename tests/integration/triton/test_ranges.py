@@ -63,6 +63,9 @@ def test_limits_say_what_fusion_saves(kerncap: CommandLine, mlp: Path) -> None:
     assert whole["more_writes"] == 2048 + 4096, "whether anything after the range needs them is not known"
     pairs = [(one["first"], one["last"], one["saved_reads"]) for one in document["pairs"]]
     assert pairs == [(1, 2, 4096), (0, 1, 2048)] and whole["fused_ms"] is None
+    known = kerncap("replay", "--limits", "--json", mlp, "--ceilings", "MI300X").document
+    assert "the bandwidth of the AMD Instinct MI300X is published, not measured" in known["notes"]
+    assert known["whole"]["traffic_ms"] > known["whole"]["fused_ms"] > 0
     text = kerncap("replay", "--limits", mlp).stdout
     assert "0 to 2 (rms_norm, matmul, swiglu)     24,704        6,144   12,288               2" in text, text
 
