@@ -101,6 +101,22 @@ def test_a_configuration_is_searched(shared_bench: Bench, captured: dict[str, Pa
 
 
 @pytest.mark.long
+def test_a_source_is_judged_in_other_configurations_and_sizes(
+    shared_bench: Bench, captured: dict[str, Path], tmp_path: Path
+) -> None:
+    with Reproducer.open(captured["softmax_kernel"]) as reproducer:
+        text = reproducer.source_text() or ""
+    candidate = tmp_path / "candidate.py"
+    options = ("--engine", "jit", "--candidate", candidate, "--stages", "oracle,shapes")
+    for line, result in (("BLOCK=512 num_warps=8", "pass"), ("BLOCK=128", "fail")):  # of rows of 200
+        candidate.write_text(f"# kerncap: {line}\n{text}")
+        document = shared_bench.judge(captured["softmax_kernel"], *options)
+        assert document["result"] == result, document
+        shapes = document["stages"][-1]
+        assert result == "fail" or "as the captured kernel on columns = 199" in shapes["shown"], shapes
+
+
+@pytest.mark.long
 def test_the_interpreter_takes_it_too(shared_bench: Bench, captured: dict[str, Path]) -> None:
     done = shared_bench("verify", "--engine", "interpreter", captured["softmax_kernel"])
     assert done.status == 0 and done.result_line.startswith("Result: PASS"), done.stdout + done.stderr
