@@ -69,6 +69,7 @@ def tune(
             stack.callback(pool.close)
         where = choose(first.manifest, options.engine, options.device, options.python)
         if where.memory == "hip" and options.engine == "auto" and first.manifest.launch.mode != "native":
+            # Chosen by itself is the captured code object, which has one configuration.
             options, where = replace(options, engine="jit"), replace(where, source=True)
         if where.launcher == "binary":
             raise UsageError("tune compiles a Triton kernel's source: leave --engine out, or use jit")

@@ -89,7 +89,7 @@ def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
 
 
 def _explain(case: Case, stages: list[StageResult], verdict: Verdict) -> None:
-    """Add what the sanitizer finds: it reads memory that no reproducer holds, or that is not there."""
+    """Add what the sanitizer finds: a stray access reaches memory that is not in the reproducer, or none."""
     asked = "sanitizer" in case.options.stages and all(stage.name != "sanitizer" for stage in stages)
     if not asked or not _stage("sanitizer").applies(case):
         return

@@ -24,7 +24,7 @@ struct CodePage {
   size_t available_bytes = 0;  // less where the mapping ends
   std::array<u8, size_bytes + overlap_bytes> bytes{};
   std::array<std::atomic<const Instruction*>, size_bytes / 4> decoded{};
-  // Where execution came to: from here on, null if there is none.
+  // A place that execution has jumped or run to: the stretch that begins there, null if none does.
   struct Entrance {
     std::atomic<bool> tried = false;
     std::atomic<const Stretch*> stretch = nullptr;

@@ -230,7 +230,7 @@ def attended(q_desc, k_desc, v_desc, out_ptr, n, CASE: gl.constexpr):
 
 @gluon.jit
 def stolen(out_ptr, CASE: gl.constexpr):
-    """Blocks that take over the work of others, until there is none."""
+    """Blocks that take over the work of others until nothing is left to do."""
     answer = gl.allocate_shared_memory(gl.int64, [2], gl.SwizzledSharedLayout(1, 1, 1, order=[0]))
     bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     mbarrier.init(bar, count=1)
