@@ -19,7 +19,7 @@ _WORDED = {
     "operation not supported on global/shared address space": "CUDA_ERROR_INVALID_ADDRESS_SPACE",
     "invalid program counter": "CUDA_ERROR_INVALID_PC",
 }
-_ASSERT = "CUDA_ERROR_ASSERT"
+ASSERT = "CUDA_ERROR_ASSERT"
 
 
 def cause(text: str | None) -> str | None:
@@ -70,6 +70,6 @@ def end_again(engine: Engine, which: str) -> Verdict:
     )
 
 
-def asserts_again(engine: Engine, message: str) -> bool:
-    """Whether an assert of the kernel's own ended the launch, in the application and here."""
-    return cause(message) == cause(engine.manifest.oracle.error) == _ASSERT
+def ends_as_captured(engine: Engine, message: str) -> bool:
+    """Whether the same error ended the launch in the application and here, and both name it."""
+    return cause(message) is not None and cause(message) == cause(engine.manifest.oracle.error)

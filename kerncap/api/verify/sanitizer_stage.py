@@ -86,7 +86,7 @@ def checked(captured: Path, python: str, program: Program, candidate: InPlace | 
         return found.failed(f"it does not compile, and the captured kernel does: {_first_line(error)}")
     except (KerncapError, OSError, UnicodeDecodeError) as error:
         return StageResult.skipped("sanitizer", _first_line(error))
-    if wrong and candidate is not None:
+    if wrong and candidate is not None and _ended_well(captured):
         known, *_ = _findings(captured, python, program)
         for text in [text for text, key in wrong.items() if key in known.values()]:
             found.not_shown.append(f"as the captured kernel does: {text}")
@@ -178,6 +178,12 @@ def _of_reports(reports: Iterable[LaunchReport]) -> tuple[_Wrong, int, int]:
         proved += sum(isinstance(one.verdict, Proved) for one in report.settled)
         undecided += sum(isinstance(one.verdict, Unproven) for one in report.settled)
     return wrong, proved, undecided
+
+
+def _ended_well(captured: Path) -> bool:
+    """Whether the application's launch did: else what it did may be what ended it, and excuses nobody."""
+    with Reproducer.open(captured) as reproducer:
+        return reproducer.manifest.oracle.kind not in ("fault", "timeout")
 
 
 def _source_compiles(captured: Path, python: str, program: Program) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kerncap.answer import Answer
 from kerncap.api.replay import load_candidate, runs_at_all
-from kerncap.api.reproduced_faults import asserts_again
+from kerncap.api.reproduced_faults import ASSERT, cause, ends_as_captured
 from kerncap.api.verify.verify_result import Case, StageResult
 from kerncap.replay.byte_effects import load
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
@@ -48,10 +50,13 @@ def _ends(case: Case) -> Verdict | None:
     if outcome.ok:
         return None
     case.faulted = outcome.status == "fault"
+    if case.which != ORIGINAL or not ends_as_captured(engine, outcome.message):
+        return badly_ended(outcome)
     nobody_else = options.reference is None and options.expect is None
-    if case.which == ORIGINAL and nobody_else and asserts_again(engine, outcome.message):
+    if nobody_else and cause(outcome.message) == ASSERT:
         return Verdict(Answer.YES, f"its own assert ends it, as in the application: {outcome.message}")
-    return badly_ended(outcome)
+    # All of the application's memory was there, and it ended so all the same.
+    return badly_ended(replace(outcome, doubt=""))
 
 
 def _judges_at_once(case: Case) -> bool:

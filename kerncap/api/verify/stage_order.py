@@ -82,20 +82,25 @@ def judged(case: Case, wanted: Sequence[str]) -> VerifyResult:
             case.options.reached(name, number, 1 + len(wanted))
             stages.append(proved() if proved and name == "sanitizer" else _stage(name).stage(case))
         judged_by, verdict = overall(case, stages)
-    if verdict.answer is Answer.NO and (case.faulted or case.which == ORIGINAL):
+    failed = verdict.answer is Answer.NO and case.which == ORIGINAL
+    if failed or (case.faulted and not verdict.passed):
         _explain(case, stages, verdict)
     verdict.notes = list(dict.fromkeys(verdict.notes))
     return _with_stages(outcome_result(case.engine, case.which, judged_by, verdict), stages)
 
 
 def _explain(case: Case, stages: list[StageResult], verdict: Verdict) -> None:
-    """Add what the sanitizer finds: a stray access reaches memory that is not in the reproducer, or none."""
+    """Add what the sanitizer finds: a stray access reaches memory that is not in the reproducer, or none.
+
+    A fault that memory which was left out might explain is one of the kernel's then.
+    """
     asked = "sanitizer" in case.options.stages and all(stage.name != "sanitizer" for stage in stages)
     if not asked or not _stage("sanitizer").applies(case):
         return
     stages.append(found := _stage("sanitizer").stage(case))
     if found.result == "fail":
         reasons = [f"sanitizer: {reason}" for reason in found.reasons]
+        verdict.answer = Answer.NO
         verdict.summary += f"; {reasons[0]}"
         verdict.reasons += reasons
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kerncap.answer import Answer
-from kerncap.api.reproduced_faults import asserts_again, cause, end_again
+from kerncap.api.reproduced_faults import cause, end_again, ends_as_captured
 from kerncap.format import schema
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
 from kerncap.replay.outcome import Outcome
@@ -52,9 +52,9 @@ def test_causes_are_named_in_both_ways() -> None:
     assert cause("it ended") is cause(None) is None
 
 
-def test_only_the_same_assert_is_the_kernels_own() -> None:
+def test_an_end_is_the_captured_one_if_both_name_it() -> None:
     again = Outcome("fault", "the kernel: CUDA_ERROR_ASSERT")
-    assert asserts_again(engine("fault", ASSERT, again), again.message)
-    assert not asserts_again(engine("trusted", None, again), again.message)
-    assert not asserts_again(engine("fault", ILLEGAL, again), again.message)
-    assert not asserts_again(engine("fault", ILLEGAL, Outcome("fault", ILLEGAL)), ILLEGAL)
+    assert ends_as_captured(engine("fault", ASSERT, again), again.message)
+    assert not ends_as_captured(engine("trusted", None, again), again.message)
+    assert not ends_as_captured(engine("fault", ILLEGAL, again), again.message)
+    assert not ends_as_captured(engine("fault", None, again), "it ended")

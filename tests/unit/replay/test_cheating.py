@@ -233,6 +233,19 @@ def test_of_a_candidate_that_dies_the_access_is_named(tmp_path: Path) -> None:
     assert result.verdict.summary.startswith(died), result.verdict
 
 
+def test_a_stray_access_decides_what_left_out_memory_leaves_open(tmp_path: Path) -> None:
+    """The captured kernel has the same one, and died in the application: that excuses no candidate."""
+    far = build.ADD.replace("tl.load(x_ptr + i, mask=mask)", "tl.load(x_ptr + i.to(tl.int64) * (1 << 32))")
+    launch = build.add(source=far)
+    launch.unreached_bytes = 64
+    launch.oracle = schema.Oracle(kind="fault", error="SIGSEGV")
+    path = launch.seal(tmp_path)
+    for text in (far, far.replace("(1 << 32)", "(1 << 33)")):
+        result = verify(path, VerifyOptions(candidate=candidate(tmp_path, text)))
+        assert result.answer is Answer.NO, result.verdict
+        assert "; sanitizer: oob: load of 4 bytes at x_ptr + " in result.verdict.summary, result.verdict
+
+
 def test_of_a_captured_kernel_that_differs_a_stray_access_is_named(tmp_path: Path) -> None:
     """As a gradient of one element that is expanded, and read as a whole: the rest is not captured."""
     launch = build.add(

@@ -7,7 +7,9 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from kerncap.answer import Answer
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.format import Reproducer, schema
 from kerncap.replay.engine import Engine
@@ -112,13 +114,29 @@ def test_nothing_written_is_nothing_to_compare(tmp_path: Path) -> None:
     assert line.startswith("Result: UNDECIDED (nothing to compare: the launch writes nothing")
 
 
-def test_a_fault_is_reproduced_and_kills_only_the_worker(tmp_path: Path) -> None:
-    launch = Native("_Z6strikePKfPfi", oracle=schema.Oracle(kind="fault", error="CUDA_ERROR_ILLEGAL_ADDRESS"))
+def strikes(error: str) -> Native:
+    """A launch that reads where nothing is, and ended with ``error`` in the application."""
+    launch = Native("_Z6strikePKfPfi", oracle=schema.Oracle(kind="fault", error=error))
     launch.array(np.zeros(4, np.float32))
     launch.parameters[0] = struct.pack("<Q", BASE - SPACING)
-    launch.array(np.zeros(4, np.float32)).integer(4)
-    result = run(launch.seal(tmp_path))
+    return launch.array(np.zeros(4, np.float32)).integer(4)
+
+
+def test_a_fault_is_reproduced_and_kills_only_the_worker(tmp_path: Path) -> None:
+    result = run(strikes("CUDA_ERROR_ILLEGAL_ADDRESS").seal(tmp_path))
     assert result.verdict.line == "Result: PASS (fault reproduced: the kernel: CUDA_ERROR_ILLEGAL_ADDRESS)"
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"), [("CUDA_ERROR_ILLEGAL_ADDRESS", Answer.NO), ("CUDA_ERROR_ASSERT", Answer.UNDECIDED)]
+)
+def test_memory_that_was_left_out_explains_no_fault_that_the_application_had(
+    tmp_path: Path, error: str, answer: Answer
+) -> None:
+    launch = strikes(error)
+    launch.unreached_bytes = 64
+    result = verify(launch.seal(tmp_path), VerifyOptions(expect="finite"))
+    assert result.answer is answer, result.verdict
 
 
 def test_an_endless_kernel_is_a_timeout(tmp_path: Path) -> None:
