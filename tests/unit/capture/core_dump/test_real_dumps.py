@@ -1,4 +1,7 @@
-"""Core dumps that driver 580 wrote of an H100, as CUDA-GDB read them there. Programs: samples/core_dump."""
+"""Core dumps that driver 580 wrote of an H100, as CUDA-GDB read them there, and of an H200, without memory.
+
+Programs: samples/core_dump.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,9 @@ CU, PY = "/tmp/core-sample/fault.cu", "/tmp/core-sample/bad.py"
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dumps")
-    with tarfile.open(SAMPLE / "h100.tar.xz") as archive:
-        for name in archive.getnames():
-            content = archive.extractfile(name)
-            assert content is not None
-            (folder / name).write_bytes(content.read())
+    for card in ("h100", "h200"):
+        with tarfile.open(SAMPLE / f"{card}.tar.xz") as archive:
+            archive.extractall(folder if card == "h100" else folder / card, filter="data")
     return folder
 
 
@@ -42,6 +43,7 @@ def line_of(text: str, program: str = "fault.cu") -> int:
     return next(n for n, line in enumerate((SAMPLE / program).read_text().split("\n"), 1) if text in line)
 
 
+@pytest.mark.parametrize("card", ["", "h200"])
 @pytest.mark.parametrize(
     ("name", "exception", "kernel", "function", "offset", "source", "block", "thread", "count"),
     [
@@ -53,10 +55,10 @@ def line_of(text: str, program: str = "fault.cu") -> int:
     ],
 )  # fmt: skip
 def test_kernel_thread_and_line(
-    dumps: Path, name: str, exception: str, kernel: str, function: str, offset: int, source: str,
+    dumps: Path, card: str, name: str, exception: str, kernel: str, function: str, offset: int, source: str,
     block: tuple[int, ...], thread: tuple[int, ...], count: int,
 ) -> None:  # fmt: skip
-    document = read(dumps / f"{name}.nvcudmp")
+    document = read(dumps / card / f"{name}.nvcudmp")
     [fault] = document["faults"]
     program = PY if name == "triton" else CU
     assert fault["exception"]["name"] == exception
@@ -105,10 +107,14 @@ def test_the_address_is_named_without_memory(dumps: Path) -> None:
     first, *others = (each["access"]["address"] for each in fault["threads"])
     assert first - min(others) > 1 << 41 and max(others) - min(others) < 128
     assert fault["threads"][0]["access"]["in_dump"] is None
+    [fault] = read(dumps / "h200" / "illegal.nvcudmp")["faults"]
+    first, *others = (each["access"]["address"] for each in fault["threads"])
+    assert first == min(others) - 4 * 160 + (4 << 40), "x + 4 * 2**40, as in the dump with memory"
 
 
-def test_a_program_that_hung(dumps: Path) -> None:
-    document = read(dumps / "hang.nvcudmp")
+@pytest.mark.parametrize("card", ["", "h200"])
+def test_a_program_that_hung(dumps: Path, card: str) -> None:
+    document = read(dumps / card / "hang.nvcudmp")
     assert document["faults"] == []
     [place] = document["elsewhere"]
     assert (place["thread_count"], place["place"]["kernel"]) == (1, "_Z7hangingPfPVi")
