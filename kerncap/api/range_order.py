@@ -15,7 +15,8 @@ _ALL = (1 << schema.MAX_RANGE_LAUNCHES) - 1
 _EVENT_ATTRIBUTES = (7, 12)
 _MAY_WAIT = re.compile(rb"\btt\.atomic|isVolatile = true|inline_asm|\btt\.extern|\btt\.call\b")
 _GRAPH = "cuGraphLaunch"
-_NO_BARRIER = ", no barrier"  # of an AQL packet that need not wait for those before it in its queue
+# Of an AQL packet that need not wait for those before it in its queue, or that waits for another stream's too.
+_NOT_IN_ORDER = (", no barrier", ", perhaps of several streams")
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,8 @@ def _stream_text(of: LaunchOfRange) -> str:
 def _same_stream(one: LaunchOfRange, other: LaunchOfRange) -> bool:
     first, second = one.manifest.launch, other.manifest.launch
     in_graphs = all((launch.route or "").startswith(_GRAPH) for launch in (first, second))
-    overlaps = (second.route or "").endswith(_NO_BARRIER)
-    return first.stream == second.stream and not in_graphs and not overlaps
+    in_order = not (second.route or "").endswith(_NOT_IN_ORDER)
+    return first.stream == second.stream and not in_graphs and in_order
 
 
 def facts_of(launch: LaunchOfRange, before: LaunchOfRange | None, gone: set[int], waits: _Waits) -> Facts:

@@ -49,6 +49,7 @@ Launch describe(const Queue& queue, HipKernel& kernel, const DispatchPacket& pac
   launch.device = queue.device;
   launch.turn = graph_here();
   launch.route = "hsa queue " + std::to_string(queue.number);
+  if (streams_may_share_queues(queue.device)) launch.route += ", perhaps of several streams";
   // Without its barrier bit, the packet need not wait for the ones before it.
   if ((packet.header >> constant::header_barrier & 1U) == 0) launch.route += ", no barrier";
   return launch;

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -261,6 +262,18 @@ bool has_cooperative_queues() noexcept {
 std::vector<Queue*> all_queues() {
   std::lock_guard<std::mutex> lock(registry().mutex);
   return registry().queues;
+}
+
+bool streams_may_share_queues(int device) noexcept {
+  static const unsigned most = [] {
+    const char* given = std::getenv("GPU_MAX_HW_QUEUES");
+    return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : 4U;
+  }();
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  const auto& queues = registry().queues;
+  return std::count_if(queues.begin(), queues.end(), [device](const Queue* queue) {
+           return queue->device == device;
+         }) >= static_cast<ptrdiff_t>(most);
 }
 
 unsigned plain_queues() noexcept {

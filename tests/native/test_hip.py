@@ -106,6 +106,13 @@ def test_a_packet_without_its_barrier_bit_is_told(capture: Run) -> None:
     assert (launch["stream"], launch["route"]) == ("hsa queue 0", "hsa queue 0, no barrier")
 
 
+def test_a_queue_that_streams_may_share_is_told(capture: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_MAX_HW_QUEUES", "1")
+    capture("queue_chosen_in_the_middle_of_a_batch")
+    [launch] = capture.of(RecordKind.LAUNCH)
+    assert launch["route"] == "hsa queue 0, perhaps of several streams"
+
+
 def test_a_launch_in_the_middle_of_a_batch(capture: Run) -> None:
     capture("queue_chosen_in_the_middle_of_a_batch")
     [launch], [complete] = capture.of(RecordKind.LAUNCH), capture.of(RecordKind.COMPLETE)

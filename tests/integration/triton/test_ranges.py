@@ -259,8 +259,9 @@ def test_launches_that_nothing_orders_are_named(kerncap: CommandLine, copy: Path
     assert kerncap("sanitize", "--trust", "--check", "oob", "--json", copy).judged["result"] == "pass"
 
 
-def test_packets_without_a_barrier_are_not_ordered(kerncap: CommandLine, copy: Path) -> None:
-    for number, route in enumerate(("", ", no barrier", "")):
+@pytest.mark.parametrize("told", [", no barrier", ", perhaps of several streams"])
+def test_what_shares_a_queue_may_not_be_ordered(kerncap: CommandLine, copy: Path, told: str) -> None:
+    for number, route in enumerate(("", told, "")):
 
         def in_queue(launch: dict[str, Any], route: str = route) -> None:
             launch["device"].update(kind="hip", arch="gfx90a")
