@@ -15,7 +15,7 @@ _ALL = (1 << schema.MAX_RANGE_LAUNCHES) - 1
 _EVENT_ATTRIBUTES = (7, 12)
 _MAY_WAIT = re.compile(rb"\btt\.atomic|isVolatile = true|inline_asm|\btt\.extern|\btt\.call\b")
 _GRAPH = "cuGraphLaunch"
-# Of an AQL packet that need not wait for those before it in its queue, or that waits for another stream's too.
+# Of an AQL packet that need not wait for those before it in its queue, or waits for another stream's.
 _NOT_IN_ORDER = (", no barrier", ", perhaps of several streams")
 
 

@@ -40,8 +40,15 @@ struct alignas(64) ThreadLine {
   LaunchEntry launches[kept_launches];  // a ring
 };
 
+// glibc loads no library into a running process whose thread-local memory is aligned to more than its own.
+#if defined(__x86_64__)
+#define KERNCAP_THREAD_LOCAL_ALIGNMENT 64
+#else
+#define KERNCAP_THREAD_LOCAL_ALIGNMENT 16
+#endif
+
 // Plain data: no guard, no destructor order to get wrong while a thread ends.
-struct alignas(64) ThisThread {
+struct alignas(KERNCAP_THREAD_LOCAL_ALIGNMENT) ThisThread {
   ThreadLine* line;        // null: not needed yet, or memory is short
   uint32_t depth;          // of gate::Pass
   uint32_t own;            // of gate::Own
