@@ -5,9 +5,19 @@ Source: Triton's TritonGPUOps.td and TritonNvidiaGPUOps.td; PTX ISA.
 
 from __future__ import annotations
 
+from functools import partial
+
 from kerncap.sanitizer.shared.in_flight import Access, Barrier, Thread, Wait
 from kerncap.sanitizer.shared.needed_operations import FENCES, HARMLESS
-from kerncap.sanitizer.shared.program_run import Action, Cancelled, Env, Run, Stopped, view_of_allocation
+from kerncap.sanitizer.shared.program_run import (
+    Action,
+    Cancelled,
+    Env,
+    Outside,
+    Run,
+    Stopped,
+    view_of_allocation,
+)
 from kerncap.sanitizer.shared.scalars import Unknown
 from kerncap.sanitizer.shared.views import View, memory_type
 from kerncap.sanitizer.ttir.ir import IntType, Operation, TensorType, Value
@@ -54,10 +64,18 @@ def _free(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     run.buffer(view).filled = []
 
 
+def _source(operation: Operation, env: Env) -> View | None:
+    """What a view is made of; views of what is outside are outside too."""
+    found = env.get(operation.operands[0])
+    if isinstance(found, Outside):
+        env[operation.results[0]] = found
+    return found if isinstance(found, View) else None
+
+
 def _index(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     result = operation.results[0]
-    source = env.get(operation.operands[0])
-    if not isinstance(source, View):
+    source = _source(operation, env)
+    if source is None:
         return
     type_ = memory_type(operation.operands[0].type)
     number = run.scalar(env, operation.operands[1])
@@ -69,15 +87,16 @@ def _index(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     at = run.decided(number, "an index")
     if not 0 <= at < type_.shape[0]:
         message = f"index {at} of {source.allocation.name} is out of bounds: it has {type_.shape[0]} slots"
-        run.violate(operation, message, thread, source)
-        raise Stopped("the kernel uses an index out of bounds before")
+        # Often of a slot before the first one, whose use has a condition.
+        env[result] = Outside(partial(run.violate, operation, message, thread, source))
+        return
     env[result] = source.index(at)
 
 
 def _slice(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
-    source = env.get(operation.operands[0])
+    source = _source(operation, env)
     type_ = memory_type(operation.results[0].type)
-    if not isinstance(source, View) or type_ is None:
+    if source is None or type_ is None:
         return
     starts = _numbers(operation)
     if operation.name == "ttng.tmem_subslice":
@@ -97,8 +116,8 @@ def _slice(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
 
 
 def _transpose(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
-    source = env.get(operation.operands[0])
-    if isinstance(source, View):
+    source = _source(operation, env)
+    if source is not None:
         order = operation.attributes.get("order")
         if isinstance(order, tuple) and all(isinstance(one, int) for one in order):
             env[operation.results[0]] = source.transposed(order)
@@ -107,8 +126,8 @@ def _transpose(run: Run, operation: Operation, env: Env, thread: Thread) -> None
 
 
 def _reshape(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
-    source = env.get(operation.operands[0])
-    if not isinstance(source, View):
+    source = _source(operation, env)
+    if source is None:
         return
     old, new = memory_type(operation.operands[0].type), memory_type(operation.results[0].type)
     view = source.reshaped()

@@ -63,6 +63,13 @@ class Cancelled:
     number: int
 
 
+@dataclass(frozen=True)
+class Outside:
+    """A slot that a buffer doesn't have. It is a mistake once something uses it: ``violate`` says so."""
+
+    violate: Callable[[], None]
+
+
 class Run:
     """``programs``: their numbers in the grid; ``taken``: of how many others they take over the work."""
 
@@ -117,6 +124,9 @@ class Run:
 
     def view(self, env: Env, value: Value, operation: Operation) -> View:
         found = env.get(value)
+        if isinstance(found, Outside):
+            found.violate()
+            raise Stopped("the kernel uses an index out of bounds before")
         if not isinstance(found, View):
             reason = found.reason if isinstance(found, Unknown) else named(value)
             raise Stopped(f"the memory of {operation.name} rests on {reason}")

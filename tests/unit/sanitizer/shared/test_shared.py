@@ -24,6 +24,7 @@ _SIGNATURES: dict[str, dict[str, str]] = {
     "fetched": {"desc": _BLOCK, "out_desc": _BLOCK, "n": "i32"},
     "multiplied": {"a_desc": _BLOCK, "b_desc": _BLOCK, "c_ptr": "*fp32", "n": "i32"},
     "specialised": {"desc": _BLOCK, "out_ptr": "*fp16", "n": "i32"},
+    "released": {"n": "i32"},
 }
 long = pytest.mark.long
 
@@ -61,6 +62,7 @@ BROKEN = [
     ("copied", "no wait", "local_load reads slots[0], which async_copy may still be writing: no"),
     ("copied", "same slot", "async_copy overwrites slots[0], which async_copy may still be writing"),
     ("copied", "out of bounds", "index 2 of slots is out of bounds: it has 2 slots"),
+    ("released", "first", "index -1 of empty is out of bounds: it has 2 slots"),
     pytest.param("copied", "uncommitted", "local_load reads slots[0], which async_copy may", marks=long),
     ("fetched", "no wait", "local_load reads slots[0], which a TMA copy may still be writing: it ends"),
     ("fetched", "wrong phase", "the wait for phase 1 of full[0] never ends: it lacks 1 of 1 arrivals"),
