@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,11 +181,9 @@ def _sanitize(path: Path, reproducer: Reproducer, documents: Results, asked: boo
     from kerncap.report import sanitize_json
 
     try:
-        made = sanitize_json.document(sanitize_reproducer(path))
+        documents["sanitize"] = [sanitize_json.document(sanitize_reproducer(path))]
     except KerncapError as error:
         return f"the sanitizer could not judge it: {error}"
-    # As if it had been read: its tuples are lists, and its numbers are those that JSON has.
-    documents["sanitize"] = [json.loads(json.dumps(made))]
     return ""
 
 

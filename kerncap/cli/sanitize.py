@@ -150,7 +150,7 @@ def _sanitize(
     given: dict[str, Any],
 ) -> int:
     from kerncap.api.sanitize import parse_checks
-    from kerncap.report import sanitize_baseline, sanitize_json, sanitize_sarif, sanitize_text
+    from kerncap.report import sanitize_baseline, sanitize_sarif, sanitize_text
     from kerncap.sanitizer.findings import Program
     from kerncap.sanitizer.kept_heap import keep
     from kerncap.sanitizer.options import Options
@@ -187,12 +187,15 @@ def _sanitize(
     if sarif is not None:
         _write(sarif, sanitize_sarif.document(reports, program, known))
     if as_json:
-        document = {
+        from kerncap.report import sanitize_json
+        from kerncap.report.documents.sanitize import SanitizeDocument
+
+        document = SanitizeDocument(
             **sanitize_json.document(reports, program, known),
-            "notes": list(notes),
-            "target_status": program.status if command_line else None,
-        }
-        click.echo(json.dumps(document, indent=2))
+            notes=notes,
+            target_status=program.status if command_line else None,
+        )
+        click.echo(json.dumps(document.as_dict(), indent=2))
     else:
         for note in notes:
             click.echo(f"note: {note}")

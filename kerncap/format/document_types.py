@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 
 def says(text: str) -> Meta:
@@ -44,3 +46,8 @@ class Document(Part, frozen=True, kw_only=True):
     """A whole document. ``version`` is raised if a key is removed or changes its meaning."""
 
     version: ClassVar[int] = 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """As who reads the JSON has it: tuples are lists, paths are text."""
+        found: dict[str, Any] = json.loads(json.dumps(to_builtins(self, enc_hook=os.fspath)))
+        return found

@@ -11,6 +11,7 @@ from kerncap.log import size
 from kerncap.sanitizer.findings import (
     NOT_KNOWN,
     NOT_SANITISED,
+    Check,
     LaunchReport,
     Program,
     Proved,
@@ -94,7 +95,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class UnprovenEntry:
-    check: str
+    check: Check
     location: Location
     reason: str
 

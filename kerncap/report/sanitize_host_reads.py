@@ -1,9 +1,8 @@
-"""Reads of unwritten memory by torch itself, as text, JSON and SARIF."""
+"""Reads of unwritten memory by torch itself, as text and SARIF."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kerncap.printable import visible
 from kerncap.report.sanitize_finding import place, shown_path, source_lines
@@ -49,18 +48,3 @@ def lines_of(read: HostRead) -> Iterator[str]:
 def known_read_line(read: HostRead) -> str:
     """One that a baseline has."""
     return f"  known[uninit]: {place(location_of(read))}: {visible(message_of(read))}"
-
-
-def data_of(read: HostRead) -> dict[str, Any]:
-    """An entry of ``host_reads``."""
-    return {
-        "operation": read.operation,
-        "argument": read.argument,
-        "dtype": read.dtype,
-        "shape": list(read.shape),
-        "unwritten": read.unwritten,
-        "first": list(read.first),
-        "message": message_of(read),
-        "python_stack": [list(frame) for frame in read.python_stack],
-        "allocated": [list(frame) for frame in read.allocated],
-    }

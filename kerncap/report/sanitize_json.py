@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import asdict
+
+from kerncap.report.documents.sanitize import (
+    OpenQuestion,
+    SanitizeCause,
+    SanitizedLaunch,
+    SanitizedLaunches,
+    SanitizeFinding,
+    SanitizeForAll,
+    SanitizeHostRead,
+    SanitizeNote,
+    Where,
+    Witness,
+)
 from kerncap.report.sanitize_answer import NO_PROGRAM, counts_of, unproven_of
 from kerncap.report.sanitize_baseline import Baseline, counts_of_run
-from kerncap.report.sanitize_causes import causes_of
+from kerncap.report.sanitize_causes import all_of, causes_of
 from kerncap.report.sanitize_fingerprints import of_causes
-from kerncap.report.sanitize_host_reads import data_of
-from kerncap.sanitizer.findings import Finding, LaunchReport, Place, Program, Violated
+from kerncap.report.sanitize_host_reads import message_of
+from kerncap.sanitizer.findings import Finding, LaunchReport, OtherAccess, Program
 from kerncap.sanitizer.ttir.ir import Location
 
 
@@ -18,106 +32,106 @@ def document(
     reports: Sequence[LaunchReport], program: Program = NO_PROGRAM, baseline: Baseline | None = None
 ) -> dict[str, Any]:
     """``{"result": "pass" | "fail" | "undecided", "launches": […]}``; one entry per different launch."""
-    return {
-        "result": counts_of_run(reports, program, baseline).answer.value,
-        "causes": _causes(reports, baseline),
-        "launches": [_launch(report) for report in reports],
-        "host_reads": [data_of(read) for read in program.host_reads],
-    }
+    return SanitizedLaunches(
+        result=counts_of_run(reports, program, baseline).answer.value,
+        causes=_causes(reports, baseline),
+        launches=tuple(_launch(report) for report in reports),
+        host_reads=tuple(
+            SanitizeHostRead(**vars(read), message=message_of(read)) for read in program.host_reads
+        ),
+    ).as_dict()
 
 
-def _causes(reports: Sequence[LaunchReport], baseline: Baseline | None) -> list[dict[str, Any]]:
+def _causes(reports: Sequence[LaunchReport], baseline: Baseline | None) -> tuple[SanitizeCause, ...]:
     causes = causes_of(reports)
     new = [] if baseline is None else baseline.new_causes(reports, causes)
-    return [
-        {
-            "check": cause.finding.check,
-            "kernel": reports[cause.position].kernel,
-            **_place(cause.finding.location),
-            "argument": cause.finding.argument,
-            "message": cause.finding.message,
-            "launches": cause.launch_count,
-            "accesses": cause.findings,
-            "configurations": cause.configurations,
-            "of_configurations": cause.of_configurations,
-            "fingerprint": fingerprint,
-            "baseline_state": None if baseline is None else "new" if cause in new else "unchanged",
-        }
+    return tuple(
+        SanitizeCause(
+            check=cause.finding.check,
+            kernel=reports[cause.position].kernel,
+            **_where(cause.finding.location),
+            argument=cause.finding.argument,
+            message=cause.finding.message,
+            launches=cause.launch_count,
+            accesses=cause.findings,
+            configurations=cause.configurations,
+            of_configurations=cause.of_configurations,
+            fingerprint=fingerprint,
+            baseline_state=None if baseline is None else "new" if cause in new else "unchanged",
+        )
         for cause, fingerprint in zip(causes, of_causes(reports, causes), strict=True)
-    ]
+    )
 
 
-def _launch(report: LaunchReport) -> dict[str, Any]:
-    found = [f for one in report.settled if isinstance(one.verdict, Violated) for f in one.verdict.findings]
+def _launch(report: LaunchReport) -> SanitizedLaunch:
+    found = all_of(report)
     counts = counts_of(report)
-    return {
-        "kernel": report.kernel,
-        "grid": list(report.grid),
-        "for_all": None
-        if (stated := report.for_all) is None
-        else {"intervals": dict(stated.sizes), "grid": list(stated.grid), "assumed": list(stated.assumed)},
-        "result": counts.answer.value,
-        "label": report.label,
-        "configuration": dict(report.configuration),
-        "repeats": report.repeats,
-        "findings": [_finding(finding) for finding in found if not finding.note],
-        # Worth knowing and no findings.
-        "noted": [{**_finding(finding), "note": finding.note} for finding in found if finding.note],
-        # Memory operations; `findings` may be several of one.
-        "proved": counts.proved,
-        "proved_for_these_contents": counts.contents,
-        "violated": counts.violated,
-        "unproven": [
-            {**_place(entry.location), "check": entry.check, "reason": entry.reason}
+    stated = report.for_all
+    return SanitizedLaunch(
+        kernel=report.kernel,
+        grid=report.grid,
+        for_all=None
+        if stated is None
+        else SanitizeForAll(intervals=dict(stated.sizes), grid=stated.grid, assumed=stated.assumed),
+        result=counts.answer.value,
+        label=report.label,
+        configuration=dict(report.configuration),
+        repeats=report.repeats,
+        findings=tuple(_finding(each) for each in found if not each.note),
+        noted=tuple(SanitizeNote(**asdict(_finding(each)), note=each.note) for each in found if each.note),
+        proved=counts.proved,
+        proved_for_these_contents=counts.contents,
+        violated=counts.violated,
+        unproven=tuple(
+            OpenQuestion(**_where(entry.location), check=entry.check, reason=entry.reason)
             for entry in unproven_of(report)
-        ],
-        "notes": list(report.notes),
-        "python_stack": [list(frame) for frame in report.python_stack],
-        "seconds": round(report.seconds, 6),
-    }
+        ),
+        notes=report.notes,
+        python_stack=report.python_stack,
+        seconds=round(report.seconds, 6),
+    )
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    other = finding.other
-    return {
-        "check": finding.check,
-        "access": finding.access,
-        **_place(finding.location),
-        "callers": [[frame.file, frame.line, frame.column] for frame in finding.location.frames[1:]],
-        **_witness(finding.place),
-        "argument": finding.argument if finding.argument is not None else finding.place.argument,
-        "message": finding.message,
-        "shape": None if finding.shape is None else list(finding.shape),
-        "strides": None if finding.strides is None else list(finding.strides),
-        "width_bytes": finding.width_bytes,
-        "beyond_bytes": finding.beyond_bytes,
-        "lands_in": finding.lands_in,
-        "address_expression": finding.expression,
-        "mask_expression": finding.mask_expression,
-        "suggestion": finding.suggestion,
-        "for_these_contents": finding.contents,
-        "at": dict(finding.sizes),
-        "smallest": finding.smallest,
-        "other": None
-        if other is None
-        else {"access": other.access, **_place(other.location), **_witness(other.place)},
-    }
+def _finding(finding: Finding) -> SanitizeFinding:
+    return SanitizeFinding(
+        check=finding.check,
+        callers=tuple((each.file, each.line, each.column) for each in finding.location.frames[1:]),
+        **asdict(_witness(finding, finding.argument)),
+        message=finding.message,
+        shape=finding.shape,
+        strides=finding.strides,
+        width_bytes=finding.width_bytes,
+        beyond_bytes=finding.beyond_bytes,
+        lands_in=finding.lands_in,
+        address_expression=finding.expression,
+        mask_expression=finding.mask_expression,
+        suggestion=finding.suggestion,
+        for_these_contents=finding.contents,
+        at=dict(finding.sizes),
+        smallest=finding.smallest,
+        other=None if finding.other is None else _witness(finding.other),
+    )
 
 
-def _place(location: Location) -> dict[str, Any]:
+def _witness(found: Finding | OtherAccess, argument: str | None = None) -> Witness:
+    place = found.place
+    return Witness(
+        access=found.access,
+        **_where(found.location),
+        argument=place.argument if argument is None else argument,
+        program_id=place.program_id,
+        lane=place.lane,
+        iterations=place.iterations,
+        offset_bytes=place.offset_bytes,
+        element=place.element,
+        mask=place.mask,
+    )
+
+
+def _where(location: Location) -> dict[str, Any]:
     frame = location.frame
-    if frame is None:
-        return {"file": None, "line": None, "column": None}
-    return {"file": frame.file, "line": frame.line, "column": frame.column}
-
-
-def _witness(place: Place) -> dict[str, Any]:
-    return {
-        "argument": place.argument,
-        "program_id": list(place.program_id),
-        "lane": list(place.lane),
-        "iterations": [[name, value] for name, value in place.iterations],  # outermost first
-        "offset_bytes": place.offset_bytes,
-        "element": place.element,
-        "mask": place.mask,
-    }
+    return asdict(
+        Where(file=None, line=None, column=None)
+        if frame is None
+        else Where(file=frame.file, line=frame.line, column=frame.column)
+    )

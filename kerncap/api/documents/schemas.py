@@ -14,42 +14,42 @@ from kerncap.errors import UsageError
 from kerncap.format.document_types import Document, Path
 from kerncap.format.short_json import short_json
 
-# What is printed (the command, with the option that makes it another document) -> module:type.
+# What is printed (the command, with the option that makes it another document) -> module of kerncap:type.
 DOCUMENTS = {
-    "capture": "capture:CaptureDocument",
-    "list": "capture:ListDocument",
-    "arm": "capture:ArmDocument",
-    "from-core": "core:FromCoreDocument",
-    "from-recording": "capture:FromRecordingDocument",
-    "inspect": "inspect:InspectDocument",
-    "inspect-range": "ranges:InspectRangeDocument",
-    "replay": "replay:ReplayDocument",
-    "replay-range": "ranges:ReplayRangeDocument",
-    "replay-range-limits": "ranges:RangeLimitsDocument",
-    "replay-edit": "replay:EditDocument",
-    "replay-compare": "replay:CompareDocument",
-    "replay-limits": "measurements:LimitsDocument",
-    "verify": "replay:VerifyDocument",
-    "verify-corpus": "replay:VerifyCorpusDocument",
-    "prove": "replay:ProveDocument",
-    "blame": "blame:BlameDocument",
-    "profile": "measurements:ProfileDocument",
-    "tune": "measurements:TuneDocument",
-    "sanitize": "sanitize:SanitizeDocument",
-    "diverge": "diverge:DivergeDocument",
-    "diff": "diff:DiffDocument",
-    "diff-results": "diff:DiffResultsDocument",
-    "slice": "ranges:SliceDocument",
-    "minimize": "sharing:MinimizeDocument",
-    "pack": "sharing:PackDocument",
-    "unpack": "sharing:UnpackDocument",
-    "gc": "sharing:GcDocument",
-    "config": "doctor:ConfigDocument",
-    "export": "sharing:ExportDocument",
-    "report": "sharing:ReportDocument",
-    "seal": "capture:CaptureDocument",
-    "doctor": "doctor:DoctorDocument",
-    "doctor-program": "doctor:DoctorProgramDocument",
+    "capture": "report.documents.capture:CaptureDocument",
+    "list": "report.documents.capture:ListDocument",
+    "arm": "report.documents.capture:ArmDocument",
+    "from-core": "api.documents.core:FromCoreDocument",
+    "from-recording": "report.documents.capture:FromRecordingDocument",
+    "inspect": "api.documents.inspect:InspectDocument",
+    "inspect-range": "api.documents.ranges:InspectRangeDocument",
+    "replay": "api.documents.replay:ReplayDocument",
+    "replay-range": "api.documents.ranges:ReplayRangeDocument",
+    "replay-range-limits": "api.documents.ranges:RangeLimitsDocument",
+    "replay-edit": "api.documents.replay:EditDocument",
+    "replay-compare": "api.documents.replay:CompareDocument",
+    "replay-limits": "api.documents.measurements:LimitsDocument",
+    "verify": "api.documents.replay:VerifyDocument",
+    "verify-corpus": "api.documents.replay:VerifyCorpusDocument",
+    "prove": "api.documents.replay:ProveDocument",
+    "blame": "api.documents.blame:BlameDocument",
+    "profile": "api.documents.measurements:ProfileDocument",
+    "tune": "api.documents.measurements:TuneDocument",
+    "sanitize": "report.documents.sanitize:SanitizeDocument",
+    "diverge": "api.documents.diverge:DivergeDocument",
+    "diff": "api.documents.diff:DiffDocument",
+    "diff-results": "api.documents.diff:DiffResultsDocument",
+    "slice": "api.documents.ranges:SliceDocument",
+    "minimize": "api.documents.sharing:MinimizeDocument",
+    "pack": "api.documents.sharing:PackDocument",
+    "unpack": "api.documents.sharing:UnpackDocument",
+    "gc": "api.documents.sharing:GcDocument",
+    "config": "api.documents.doctor:ConfigDocument",
+    "export": "api.documents.sharing:ExportDocument",
+    "report": "api.documents.sharing:ReportDocument",
+    "seal": "report.documents.capture:CaptureDocument",
+    "doctor": "api.documents.doctor:DoctorDocument",
+    "doctor-program": "api.documents.doctor:DoctorProgramDocument",
 }
 _SPELLED = {  # if the rest of a name is no option
     "from-core": "kerncap from-core --json",
@@ -68,7 +68,7 @@ def document_type(name: str) -> type[Document]:
     if name not in DOCUMENTS:
         raise UsageError(f"no document is called {name}; there are {', '.join(DOCUMENTS)}")
     module, _, kind = DOCUMENTS[name].partition(":")
-    found = getattr(importlib.import_module(f"kerncap.api.documents.{module}"), kind)
+    found = getattr(importlib.import_module(f"kerncap.{module}"), kind)
     return cast("type[Document]", found)
 
 

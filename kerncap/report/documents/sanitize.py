@@ -5,39 +5,58 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from kerncap.format.document_types import Count, Document, Names, Notes, Part, Path, Stack, Word, says
+from kerncap.sanitizer import findings
 
-Check = Annotated[
-    Literal["oob", "race", "uninit", "overflow", "promise", "alignment", "descriptor", "shared"],
-    says("Name of the check."),
-]
+Check = Annotated[findings.Check, says("Name of the check.")]
+FromOne = Annotated[int | None, says("From 1.")]
+Access = Annotated[str | None, says("load, store, atomic, …")]
+Argument = Annotated[str | None, says("Tensor that the address is based on.")]
+Iterations = Annotated[tuple[tuple[str, int], ...], says("Loop iterations, outermost first: name, value.")]
+OffsetBytes = Annotated[int | None, says("Offset from the argument's pointer in bytes.")]
+Element = Annotated[int | None, says("The same offset in elements.")]
+Mask = Annotated[bool | None, says("Value of the mask at this point.")]
 
 
 class Where(Part, frozen=True, kw_only=True):
     """A place in the source; null if unknown."""
 
     file: Path | None
-    line: Annotated[int | None, says("From 1.")]
-    column: Annotated[int | None, says("From 1.")]
+    line: FromOne
+    column: FromOne
 
 
-class Witness(Where, frozen=True, kw_only=True):
+class Witness(Part, frozen=True, kw_only=True):
     """A program and lane that make the access."""
 
-    access: Annotated[str | None, says("load, store, atomic, …")]
-    argument: Annotated[str | None, says("Tensor that the address is based on.")]
+    access: Access
+    file: Path | None
+    line: FromOne
+    column: FromOne
+    argument: Argument
     program_id: tuple[int, ...]
     lane: tuple[int, ...]
-    iterations: Annotated[tuple[tuple[str, int], ...], says("Loop iterations, outermost first: name, value.")]
-    offset_bytes: Annotated[int | None, says("Offset from the argument's pointer in bytes.")]
-    element: Annotated[int | None, says("The same offset in elements.")]
-    mask: Annotated[bool | None, says("Value of the mask at this point.")]
+    iterations: Iterations
+    offset_bytes: OffsetBytes
+    element: Element
+    mask: Mask
 
 
-class SanitizeFinding(Witness, frozen=True, kw_only=True):
+class SanitizeFinding(Part, frozen=True, kw_only=True):
     """A violation, with a witness that was re-run before it is reported."""
 
     check: Check
+    access: Access
+    file: Path | None
+    line: FromOne
+    column: FromOne
     callers: Annotated[tuple[tuple[str, int, int], ...], says("Calls inside the kernel: file, line, column.")]
+    argument: Argument
+    program_id: tuple[int, ...]
+    lane: tuple[int, ...]
+    iterations: Iterations
+    offset_bytes: OffsetBytes
+    element: Element
+    mask: Mask
     message: str
     shape: Annotated[tuple[int, ...] | None, says("Elements.")]
     strides: Annotated[tuple[int, ...] | None, says("Elements.")]
@@ -59,7 +78,7 @@ class SanitizeNote(SanitizeFinding, frozen=True, kw_only=True):
     """Something worth knowing that is not a finding, in the form of one."""
 
     note: Annotated[
-        Literal["same-value", "portability"],
+        findings.Note,
         says(
             "same-value: a race that stores equal values. portability: right only by the zeros that this "
             "target puts into lanes that a load leaves out, or a promise of more divisibility than its "
@@ -109,11 +128,14 @@ class SanitizedLaunch(Part, frozen=True, kw_only=True):
     seconds: float
 
 
-class SanitizeCause(Where, frozen=True, kw_only=True):
+class SanitizeCause(Part, frozen=True, kw_only=True):
     """Findings of one check, line and tensor, over configurations and launches; by the strongest witness."""
 
     check: Check
     kernel: str
+    file: Path | None
+    line: FromOne
+    column: FromOne
     argument: str | None
     message: str
     launches: Annotated[Count, says("Launches that have it, equal ones too.")]
@@ -140,12 +162,17 @@ class SanitizeHostRead(Part, frozen=True, kw_only=True):
     allocated: Annotated[Stack, says("Where the memory was allocated; the innermost frame last.")]
 
 
-class SanitizeDocument(Document, frozen=True, kw_only=True):
-    """Every launch that was checked. fail: a finding. pass: there are launches, and all is proved."""
+class SanitizedLaunches(Document, frozen=True, kw_only=True):
+    """The document without what is said of a run of a program."""
 
     result: Word
     causes: Annotated[tuple[SanitizeCause, ...], says("The findings, grouped; the worst kind first.")]
     launches: tuple[SanitizedLaunch, ...]
     host_reads: Annotated[tuple[SanitizeHostRead, ...], says("Findings of the program's own operations.")]
+
+
+class SanitizeDocument(SanitizedLaunches, frozen=True, kw_only=True):
+    """Every launch that was checked. fail: a finding. pass: there are launches, and all is proved."""
+
     notes: Names
     target_status: Annotated[int | None, says("Exit status of the program, if one was run.")]

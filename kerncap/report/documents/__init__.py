@@ -1,0 +1,1 @@
+"""The documents of ``--json`` that `kerncap.report` builds, as types."""
