@@ -14,6 +14,7 @@ import msgspec
 
 from kerncap.capture.payloads import Frame, KernelCounts, RowRecord
 from kerncap.capture.process_log import ProcessLog
+from kerncap.format import contract
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Row:
 class Clock:
     """What measured in a process, and why it was no better one."""
 
-    name: str
+    name: contract.Clock
     reason: str | None
     pid: int
 

@@ -32,10 +32,12 @@ def command(session: Path, wait: float | None, as_json: bool, **given: Any) -> i
     """
     from kerncap import log
     from kerncap.api.arm import arm
-    from kerncap.report.arm_text import arm_document, render_arm
+    from kerncap.report.arm_text import render_arm
 
     result = arm(session, selection_of(given), wait)
     if as_json:
+        from kerncap.report.capture_json import arm_document
+
         click.echo(json.dumps(arm_document(result), indent=2))
     else:
         log.block(render_arm(result))

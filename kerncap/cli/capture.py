@@ -78,10 +78,12 @@ def command(as_json: bool, **given: Any) -> int:
     """
     from kerncap import log
     from kerncap.api.capture import capture
-    from kerncap.report.capture_text import capture_document, fault_lines, render_capture
+    from kerncap.report.capture_text import fault_lines, render_capture
 
     result = capture(_options(as_json, **given))
     if as_json:
+        from kerncap.report.capture_json import capture_document
+
         click.echo(json.dumps(capture_document(result), indent=2))
         log.line("\n".join(fault_lines(result)))
     else:

@@ -24,10 +24,12 @@ def command(session: Path, output: Path | None, as_json: bool) -> int:
     """
     from kerncap import log
     from kerncap.api.capture import seal_session
-    from kerncap.report.capture_text import capture_document, render_capture
+    from kerncap.report.capture_text import render_capture
 
     result = seal_session(session, output)
     if as_json:
+        from kerncap.report.capture_json import capture_document
+
         click.echo(json.dumps(capture_document(result), indent=2))
     else:
         log.block(render_capture(result))

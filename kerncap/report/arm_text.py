@@ -1,9 +1,8 @@
-"""What came of `kerncap arm`, as lines and as the document of ``--json``."""
+"""What came of `kerncap arm`, as lines."""
 
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
 from kerncap import log
 from kerncap.capture.outcome import ArmResult
@@ -27,16 +26,3 @@ def render_arm(result: ArmResult) -> str:
     if result.reason is not None:
         lines.append(f"nothing captured: {result.reason}")
     return "".join(f"kerncap: {line}\n" for line in lines)
-
-
-def arm_document(result: ArmResult) -> dict[str, Any]:
-    """The document of ``kerncap arm --json``."""
-    return {
-        "session": str(result.session),
-        "generation": result.generation,
-        "waited": result.waited,
-        "captured": [str(each.path) for each in result.captured],
-        "reproducers": [{**vars(each), "path": str(each.path)} for each in result.captured],
-        "failed": list(result.failed),
-        "reason": result.reason,
-    }

@@ -1,4 +1,4 @@
-"""A capture's result as lines for a person, and as the document of ``--json``."""
+"""A capture's result as lines for a person."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from kerncap import log
 from kerncap.capture.kernel_spellings import base_name
@@ -58,67 +57,6 @@ def render_capture(result: CaptureResult) -> str:
     if result.shows_rest:
         text += _rest_table(result)
     return text
-
-
-def capture_document(result: CaptureResult) -> dict[str, Any]:
-    """The document of ``kerncap capture --json``; keys are only ever added."""
-    return {
-        "captured": [str(sealed.path) for sealed in result.captured],
-        "reproducers": [_reproducer_document(sealed) for sealed in result.captured],
-        "reason": result.reason,
-        "target_status": result.target.status,
-        "target_signal": signal_name(result.target.signal) if result.target.signal else None,
-        "kernels": [kernel_document(kernel) for kernel in result.kernels],
-        "failed": result.failed,
-        "notes": result.notes,
-        "last_launches": [
-            {"kernel": each.kernel, "grid": each.grid, "block": each.block, "stream": each.stream}
-            for each in (result.last.launches if result.last is not None else ())
-        ],
-        "fault_command": fault_command(result),
-        "self_checks": {str(path): vars(check) for path, check in result.self_checks.items()},
-        "launches": result.launches,
-        "overhead_ns": result.overhead_ns,
-        "session": str(result.kept_session) if result.kept_session is not None else None,
-    }
-
-
-def _reproducer_document(sealed: SealedLaunch) -> dict[str, Any]:
-    return {
-        "path": str(sealed.path),
-        "kernel": sealed.kernel,
-        "qualified_name": sealed.qualified_name,
-        "launch": sealed.ordinal,
-        "launches": sealed.launches,
-        "grid": list(sealed.grid),
-        "pid": sealed.pid,
-        "rank": sealed.rank,
-        "local_rank": sealed.local_rank,
-        "range": list(sealed.range),
-        "generation": sealed.generation,
-        "oracle": sealed.oracle,
-        "size_bytes": sealed.regions_bytes,
-        "disk_bytes": sealed.disk_bytes,
-    }
-
-
-def kernel_document(kernel: KernelSummary) -> dict[str, Any]:
-    """One kernel's counts as JSON."""
-    counts = kernel.counts
-    return {
-        "name": kernel.name,
-        "qualified_name": kernel.qualified_name,
-        "mangled": kernel.seen.mangled if kernel.seen is not None else None,
-        "file": kernel.seen.file if kernel.seen is not None else None,
-        "line": kernel.seen.line if kernel.seen is not None else None,
-        "launches": counts.launches,
-        "matched": counts.matched,
-        "captured": counts.captured,
-        "filtered": counts.filtered,
-        "configs": counts.configs,
-        "time_ns": counts.time_ns,
-        "bytes": counts.bytes,
-    }
 
 
 def own_name(kernel: KernelSummary, result: CaptureResult) -> str:

@@ -108,39 +108,6 @@ def _number(commands: Sequence[str | None]) -> str:
     return str(len(commands))
 
 
-def group_documents(found: Sequence[Group], figures: Figures) -> list[dict[str, object]]:
-    """For ``--json``; a group holds only direct launches."""
-    return [
-        {
-            "name": list(group.key),
-            **times_document(group.times),
-            "command": group.command,
-            "share_of_device": group.times.time_ns / figures.device_ns if figures.device_ns else None,
-            "kernels": [
-                {
-                    "name": leaf.kernel.kernel.name,
-                    "qualified_name": leaf.kernel.kernel.qualified_name,
-                    **times_document(leaf.times),
-                    "command": leaf.command,
-                }
-                for leaf in group.leaves
-            ],
-        }
-        for group in found
-    ]
-
-
-def times_document(times: Times) -> dict[str, int | float | None]:
-    return {
-        "launches": times.launches,
-        "time_ns": times.time_ns,
-        "timed_launches": times.timed,
-        "mean_ns": times.mean_ns,
-        "min_ns": times.min_ns,
-        "max_ns": times.max_ns,
-    }
-
-
 _NOTHING = {
     "range": "(outside of all ranges)",
     "graph": "(outside of all graphs)",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from kerncap.capture.outcome import ArmedCapture, SelfCheck
 from kerncap.capture.recordings.recorded import LeftOut
+from kerncap.format.contract import Clock
 from kerncap.format.document_types import (
     Bytes,
     Count,
@@ -102,15 +103,10 @@ class FromRecordingDocument(Document, frozen=True, kw_only=True):
     left_out: Annotated[tuple[LeftOut, ...], says("Launches that the recording does not hold whole.")]
 
 
-class ListedTimes(Part, frozen=True, kw_only=True):
-    """Counts and times of some launches."""
-
-    launches: Count
-    time_ns: Annotated[Nanoseconds, says("Nanoseconds of all timed launches together.")]
-    timed_launches: Count
-    mean_ns: Annotated[float | None, says("Mean nanoseconds of a timed launch.")]
-    min_ns: Annotated[int | None, says("Nanoseconds of the shortest launch.")]
-    max_ns: Annotated[int | None, says("Nanoseconds of the longest launch.")]
+TimeNs = Annotated[Nanoseconds, says("Nanoseconds of all timed launches together.")]
+MeanNs = Annotated[float | None, says("Mean nanoseconds of a timed launch.")]
+MinNs = Annotated[int | None, says("Nanoseconds of the shortest launch.")]
+MaxNs = Annotated[int | None, says("Nanoseconds of the longest launch.")]
 
 
 class ListedRow(Part, frozen=True, kw_only=True):
@@ -139,9 +135,9 @@ class ListedKernel(SeenKernel, frozen=True, kw_only=True):
     """A kernel with its share of the time and the command that captures it."""
 
     timed_launches: Count
-    mean_ns: Annotated[float | None, says("Mean nanoseconds of a timed launch.")]
-    min_ns: Annotated[int | None, says("Nanoseconds of the shortest launch.")]
-    max_ns: Annotated[int | None, says("Nanoseconds of the longest launch.")]
+    mean_ns: MeanNs
+    min_ns: MinNs
+    max_ns: MaxNs
     short_name: Annotated[str, says("Shortened name, unique in this listing.")]
     configurations: Annotated[
         int | None, says("Number of configurations, as capture --per-config distinguishes them.")
@@ -167,21 +163,33 @@ class ListedKernel(SeenKernel, frozen=True, kw_only=True):
     command_is_exact: Annotated[bool, says("True if the command matches no other kernel of the run.")]
 
 
-class GroupedKernel(ListedTimes, frozen=True, kw_only=True):
+class GroupedKernel(Part, frozen=True, kw_only=True):
     """A kernel's launches in one group."""
 
     name: str
     qualified_name: str
+    launches: Count
+    time_ns: TimeNs
+    timed_launches: Count
+    mean_ns: MeanNs
+    min_ns: MinNs
+    max_ns: MaxNs
     command: Annotated[
         str | None,
         says("Shell command that captures the first of them; null if no selector distinguishes them."),
     ]
 
 
-class ListedGroup(ListedTimes, frozen=True, kw_only=True):
+class ListedGroup(Part, frozen=True, kw_only=True):
     """Launches directly in one range, graph, stream, device, rank or configuration."""
 
     name: Annotated[Names, says("Ranges, outermost first; for a configuration, the kernel's name first.")]
+    launches: Count
+    time_ns: TimeNs
+    timed_launches: Count
+    mean_ns: MeanNs
+    min_ns: MinNs
+    max_ns: MaxNs
     command: Annotated[
         str | None, says("For a graph: shell command that captures one launch of it as a range.")
     ]
@@ -193,7 +201,7 @@ class ClockOfProcess(Part, frozen=True, kw_only=True):
     """Clock of one process."""
 
     pid: int
-    clock: Literal["cupti", "events", "hsa", "host"]
+    clock: Clock
     reason: Annotated[str | None, says("Why no better clock was available.")]
 
 

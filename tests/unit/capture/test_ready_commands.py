@@ -9,7 +9,8 @@ from pathlib import Path
 from kerncap.capture.outcome import CaptureResult, KernelSummary
 from kerncap.capture.payloads import KernelCounts, LastLaunch, LastRecord, SeenRecord
 from kerncap.capture.target import TargetResult
-from kerncap.report.capture_text import capture_command, capture_document, render_capture
+from kerncap.report.capture_json import capture_document
+from kerncap.report.capture_text import capture_command, render_capture
 from kerncap.report.listing_text import render_listing
 from tests.session_options import capture_options
 
