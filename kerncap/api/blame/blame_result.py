@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from kerncap.answer import Answer
 from kerncap.api.blame.stage_outputs import Comparison
+from kerncap.api.documents.blame import BlameDocument, BlameGuilty, BlameRun, BlameStage, Compared
 from kerncap.result_line import result_line
 
 Ended = Literal["ran", "failed", "not run"]
@@ -121,42 +122,49 @@ class Blame:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        return {
-            "result": self.answer.value,
-            "summary": self.blamed.summary,
-            "path": str(self.path),
-            "kernel": self.kernel,
-            "candidate": None if self.candidate is None else str(self.candidate),
-            "runs": [_document(run) for run in self.runs],
-            "changed": self.changed,
-            "folder": None if self.folder is None else str(self.folder),
-            "notes": list(self.notes),
-        }
+        return BlameDocument(
+            result=self.answer.value,
+            summary=self.blamed.summary,
+            path=str(self.path),
+            kernel=self.kernel,
+            candidate=None if self.candidate is None else str(self.candidate),
+            runs=tuple(_run(run) for run in self.runs),
+            changed=self.changed,
+            folder=None if self.folder is None else str(self.folder),
+            notes=tuple(self.notes),
+        ).as_dict()
 
 
 def _outcome(run: Run) -> tuple[Any, ...]:
     return run.answer, run.guilty and (run.guilty.stage, run.guilty.passes)
 
 
-def _document(run: Run) -> dict[str, Any]:
+def _run(run: Run) -> BlameRun:
     guilty = run.guilty
-    return {
-        "result": run.answer.value,
-        "python": run.python,
-        "triton": run.triton,
-        "compiler": run.compiler,
-        "stages": [_stage(stage) for stage in run.stages],
-        "guilty": None if guilty is None else {
-            "stage": guilty.stage, "passes": list(guilty.passes), "what": guilty.what, "place": guilty.place,
-            "to": guilty.to,
-        },
-        "open": run.open,
-    }  # fmt: skip
+    return BlameRun(
+        result=run.answer.value,
+        python=run.python,
+        triton=run.triton,
+        compiler=run.compiler,
+        stages=tuple(_stage(stage) for stage in run.stages),
+        guilty=None if guilty is None else BlameGuilty(
+            stage=guilty.stage, passes=guilty.passes, what=guilty.what, place=guilty.place, to=guilty.to
+        ),
+        open=run.open,
+    )  # fmt: skip
 
 
-def _stage(stage: Stage) -> dict[str, Any]:
-    found = asdict(stage)
-    for key in ("before", "application"):
-        one = getattr(stage, key)
-        found[key] = None if one is None else {"result": one.result, "place": one.place}
-    return found
+def _stage(stage: Stage) -> BlameStage:
+    return BlameStage(
+        name=stage.name,
+        how=stage.how,
+        ended=stage.ended,
+        why=stage.why,
+        before=_compared(stage.before),
+        application=_compared(stage.application),
+        varies=stage.varies,
+    )
+
+
+def _compared(one: Comparison | None) -> Compared | None:
+    return None if one is None else Compared(result=one.result, place=one.place)
