@@ -14,8 +14,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from kerncap import scratch
 from kerncap.api import from_core_amd
+from kerncap.api.documents.core import (
+    CodeAt,
+    CoreAccess,
+    CoreElsewhere,
+    CoreFault,
+    CoreKernel,
+    CoreLog,
+    CoreParameter,
+    CoreThread,
+    CoreThreadState,
+    NamedDump,
+)
 from kerncap.capture.core_dump import access, exceptions
 from kerncap.capture.core_dump.amd import dump as amd_dump
 from kerncap.capture.core_dump.code import Code, Place
@@ -75,7 +89,7 @@ def from_core(
     path = _inside(_newest(Path(path)), within)
     log = _log(path)
     if log is None:
-        return {**_of_dump(path, program, host_core, sass, within), "log": None}
+        return _plain(_of_dump(path, program, host_core, sass, within), None)
     dumps = []
     document = None
     for name in reversed(log.dumps):  # a program that was started again has another dump each time
@@ -85,13 +99,18 @@ def from_core(
                 document = _of_dump(_named(name, path, within), program, host_core, sass, within)
             except (FormatError, UsageError) as error:
                 problem = str(error)
-        dumps.append({"path": name, "problem": problem})
-    said = {
-        "path": str(path), "error": log.error, "line": log.line if log.error else None,
-        "exception": log.exception, "kernels": log.kernels,
-        "assertions": [dataclasses.asdict(each) for each in log.assertions], "dumps": dumps,
-    }  # fmt: skip
-    return {**(document or _without_dump(path, log)), "log": said}
+        dumps.append(NamedDump(path=name, problem=problem))
+    said = CoreLog(
+        path=str(path), error=log.error, line=log.line if log.error else None,
+        exception=log.exception, kernels=log.kernels, assertions=log.assertions, dumps=dumps,
+    )  # fmt: skip
+    return _plain(document or _without_dump(path, log), said)
+
+
+# No FromCoreDocument: of an AMD GPU's dump the notes stand before the command, and keys keep their order.
+def _plain(document: dict[str, Any], log: CoreLog | None) -> dict[str, Any]:
+    found: dict[str, Any] = to_builtins({**document, "log": log})
+    return found
 
 
 def _of_dump(
@@ -180,74 +199,70 @@ class _Reading:
         faults = [self._fault(fault) for fault in stopped.faults[:MAX_FAULTS]]
         kernels = [self._kernel(grid, stopped) for grid in self._grids.values()]
         elsewhere = self._elsewhere(stopped)
-        to_blame = [kernels[each["kernel"]]["mangled"] for each in faults if each["kernel"] is not None]
+        to_blame = [kernels[each.kernel].mangled for each in faults if each.kernel is not None]
         if not faults:
-            to_blame = [
-                kernels[each["kernel"]]["mangled"] for each in elsewhere if each["kernel"] is not None
-            ]
+            to_blame = [kernels[each.kernel].mangled for each in elsewhere if each.kernel is not None]
         return {
-            "driver": None if self._driver is None else dataclasses.asdict(self._driver),
-            "devices": [dataclasses.asdict(device) for device in self._dump.devices()],
+            "driver": self._driver,
+            "devices": self._dump.devices(),
             "kernels": kernels,
             "faults": faults,
             "elsewhere": elsewhere,
-            "memory": [dataclasses.asdict(each) for each in self._memory],
+            "memory": list(self._memory),
             "command": _command([name for name in to_blame if name]),
             "notes": [*self._notes(stopped), *dict.fromkeys(map(one_line, self._code.problems))],
         }
 
-    def _kernel(self, grid: Grid, stopped: Stopped) -> dict[str, Any]:
+    def _kernel(self, grid: Grid, stopped: Stopped) -> CoreKernel:
         place = self._code.place(grid.entry)
         mangled = None if place is None else place.kernel
-        return {
-            "name": None if mangled is None else base_name(mangled),
-            "mangled": mangled,
-            "device": grid.device,
-            "grid": tuple(grid.grid),
-            "block": tuple(grid.block),
-            "cluster": tuple(grid.cluster) if any(grid.cluster) else None,
-            "registers": grid.registers,
-            "from_device": grid.from_device,
-            "resident_threads": stopped.resident[grid.device, grid.id],
-            "parameters": self._parameters(grid, mangled),
-        }
+        return CoreKernel(
+            name=None if mangled is None else base_name(mangled),
+            mangled=mangled,
+            device=grid.device,
+            grid=grid.grid,
+            block=grid.block,
+            cluster=grid.cluster if any(grid.cluster) else None,
+            registers=grid.registers,
+            from_device=grid.from_device,
+            resident_threads=stopped.resident[grid.device, grid.id],
+            parameters=self._parameters(grid, mangled),
+        )
 
-    def _parameters(self, grid: Grid, kernel: str | None) -> list[dict[str, Any]] | None:
+    def _parameters(self, grid: Grid, kernel: str | None) -> list[CoreParameter] | None:
         data = self._dump.parameters(grid)
         layout = None if kernel is None else self._code.layout(kernel)
         if data is None or layout is None:
             return None
         return [
-            {"offset": offset, "bytes": data[offset : offset + size].hex()}
+            CoreParameter(offset=offset, bytes=data[offset : offset + size].hex())
             for offset, size in layout
             if offset + size <= len(data)
         ]
 
-    def _fault(self, fault: Fault) -> dict[str, Any]:
+    def _fault(self, fault: Fault) -> CoreFault:
         place = None if fault.pc is None else self._code.place(fault.pc)
         accesses = [self._access(thread, place) for thread in fault.threads]
         order = _oddest_first(accesses)
         kind = exceptions.of(fault.exception)
-        return {
-            "exception": {"code": max(kind.code, 0), "name": kind.name, "text": kind.text},
-            "device": fault.device,
-            "kernel": self._numbers.get((fault.device, fault.grid)),
-            "blocks": len(fault.blocks),
-            "thread_count": fault.count,
-            "pc": fault.pc,
-            "place": self._place(place),
-            "threads": [
-                {
-                    "block": tuple(fault.threads[n].warp.block),
-                    "thread": tuple(fault.threads[n].index),
-                    "access": accesses[n],
-                }
+        return CoreFault(
+            exception=dataclasses.replace(kind, code=max(kind.code, 0)),
+            device=fault.device,
+            kernel=self._numbers.get((fault.device, fault.grid)),
+            blocks=len(fault.blocks),
+            thread_count=fault.count,
+            pc=fault.pc,
+            place=self._place(place),
+            threads=[
+                CoreThread(
+                    block=fault.threads[n].warp.block, thread=fault.threads[n].index, access=accesses[n]
+                )
                 for n in order[:MAX_THREADS]
             ],
-            "first_thread": self._state(fault.threads[order[0]]) if order else None,
-        }
+            first_thread=self._state(fault.threads[order[0]]) if order else None,
+        )
 
-    def _access(self, thread: Thread, place: Place | None) -> dict[str, Any] | None:
+    def _access(self, thread: Thread, place: Place | None) -> CoreAccess | None:
         if place is None:
             return None
         registers = self._dump.registers(thread.warp, thread.row)
@@ -255,7 +270,7 @@ class _Reading:
         found = access.address(executed, self._code.arch(place.kernel), registers)
         if found is None:
             return None
-        return {"space": found[0], "address": found[1], "in_dump": self._in_dump(*found)}
+        return CoreAccess(space=found[0], address=found[1], in_dump=self._in_dump(*found))
 
     def _in_dump(self, space: str, address: int) -> bool | None:
         """Whether the memory is there; None if the dump doesn't have all of that kind."""
@@ -264,44 +279,44 @@ class _Reading:
         known = ((each.address, each.bytes) for each in self._memory if each.address is not None)
         return any(0 <= address - start < size for start, size in known)
 
-    def _state(self, thread: Thread) -> dict[str, Any]:
+    def _state(self, thread: Thread) -> CoreThreadState:
         frames = [self._code.place(pc) for pc in self._dump.return_addresses(thread.warp, thread.row)]
-        return {
-            "sm": thread.warp.sm,
-            "warp": thread.warp.id,
-            "lane": thread.lane,
-            "pc": thread.pc,
-            "backtrace": [self._place(frame) for frame in frames if frame is not None],
-            "registers": self._dump.registers(thread.warp, thread.row),
-            "accumulators": (),
-            "uniform_registers": self._dump.uniform_registers(thread.warp),
-            "predicates": self._dump.predicates(thread.warp, thread.row),
-            "special": None,
-        }
+        return CoreThreadState(
+            sm=thread.warp.sm,
+            warp=thread.warp.id,
+            lane=thread.lane,
+            pc=thread.pc,
+            backtrace=[at for frame in frames if (at := self._place(frame)) is not None],
+            registers=self._dump.registers(thread.warp, thread.row),
+            accumulators=(),
+            uniform_registers=self._dump.uniform_registers(thread.warp),
+            predicates=self._dump.predicates(thread.warp, thread.row),
+            special=None,
+        )
 
-    def _elsewhere(self, stopped: Stopped) -> list[dict[str, Any]]:
+    def _elsewhere(self, stopped: Stopped) -> list[CoreElsewhere]:
         return [
-            {
-                "kernel": self._numbers.get((device, grid)),
-                "pc": pc,
-                "place": self._place(self._code.place(pc)),
-                "thread_count": count,
-            }
+            CoreElsewhere(
+                kernel=self._numbers.get((device, grid)),
+                pc=pc,
+                place=self._place(self._code.place(pc)),
+                thread_count=count,
+            )
             for (device, grid, pc), count in stopped.elsewhere.most_common(MAX_ELSEWHERE)
         ]
 
-    def _place(self, place: Place | None) -> dict[str, Any] | None:
+    def _place(self, place: Place | None) -> CodeAt | None:
         if place is None:
             return None
-        return {
-            "function": place.function,
-            "offset": place.offset,
-            "kernel": place.kernel,
-            "kernel_offset": place.kernel_offset,
-            "file": place.file,
-            "line": place.line,
-            "instruction": self._instruction(place),
-        }
+        return CodeAt(
+            function=place.function,
+            offset=place.offset,
+            kernel=place.kernel,
+            kernel_offset=place.kernel_offset,
+            file=place.file,
+            line=place.line,
+            instruction=self._instruction(place),
+        )
 
     def _instruction(self, place: Place) -> str | None:
         if self._texts is None:
@@ -336,16 +351,14 @@ class _Reading:
         return notes
 
 
-def _oddest_first(accesses: Sequence[dict[str, Any] | None]) -> list[int]:
+def _oddest_first(accesses: Sequence[CoreAccess | None]) -> list[int]:
     """Threads by number: whose memory is not in the dump first, then by how far they are from the others'."""
-    known = sorted(each["address"] for each in accesses if each is not None)
+    known = sorted(each.address for each in accesses if each is not None)
     middle = known[len(known) // 2] if known else 0
 
     def oddness(number: int) -> tuple[bool, int]:
         found = accesses[number]
-        return (
-            (True, 0) if found is None else (found["in_dump"] is not False, -abs(found["address"] - middle))
-        )
+        return (True, 0) if found is None else (found.in_dump is not False, -abs(found.address - middle))
 
     return sorted(range(len(accesses)), key=oddness)
 

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerncap.api.documents.core import (
+    CodeAt,
+    CoreAccess,
+    CoreElsewhere,
+    CoreFault,
+    CoreKernel,
+    CoreParameter,
+    CoreThread,
+    CoreThreadState,
+    WaveRegisters,
+)
 from kerncap.capture.core_dump.amd import accesses, exceptions
 from kerncap.capture.core_dump.amd.accesses import Access
 from kerncap.capture.core_dump.amd.code_objects import CodeObjects, Place
@@ -81,15 +92,16 @@ class Reading:
         faults = [self._fault(fault) for fault in found[:MAX_FAULTS]]
         kernels = [self._kernel(each) for each in launched[:MAX_KERNELS]]
         elsewhere = self._elsewhere()
-        blamed = faults if any(each["kernel"] is not None for each in faults) else elsewhere
-        names = [launched[each["kernel"]].kernel for each in blamed if each["kernel"] is not None]
+        numbers = [each.kernel for each in faults if each.kernel is not None]
+        numbers = numbers or [each.kernel for each in elsewhere if each.kernel is not None]
+        names = [launched[number].kernel for number in numbers]
         document = {
             "driver": None,
-            "devices": [asdict(device) for device in self._dump.devices()],
+            "devices": self._dump.devices(),
             "kernels": kernels,
             "faults": faults,
             "elsewhere": elsewhere,
-            "memory": [asdict(each) for each in self._memory()],
+            "memory": self._memory(),
             "notes": [*self._all_notes(found), *dict.fromkeys(map(one_line, self._code.problems))],
         }
         return document, [name for name in names if name]
@@ -144,8 +156,7 @@ class Reading:
                 found.append(_Fault(device, exceptions.OF_A_GPU, None, None))
         return found
 
-    def _fault(self, fault: _Fault) -> dict[str, Any]:
-        kind = exceptions.of(fault.exception)
+    def _fault(self, fault: _Fault) -> CoreFault:
         place = None if fault.pc is None else self._code.place(fault.pc)
         launched = None if fault.kernel is None else list(self._launched.values())[fault.kernel]
         blamed, lanes = self._blamed(fault, place)
@@ -154,24 +165,24 @@ class Reading:
             fault.is_placed, pc = True, blamed.pc
             place = self._code.place(pc)
         threads = [
-            {
-                "block": each.wave.workgroup,
-                "thread": _index(each.wave, each.lane, launched),
-                "access": self._access(each.address),
-            }
+            CoreThread(
+                block=each.wave.workgroup,
+                thread=_index(each.wave, each.lane, launched),
+                access=self._access(each.address),
+            )
             for each in lanes[:MAX_THREADS]
         ]
-        return {
-            "exception": {"code": kind.code, "name": kind.name, "text": kind.text},
-            "device": fault.device,
-            "kernel": fault.kernel,
-            "blocks": _blocks(fault.waves),
-            "thread_count": sum(wave.exec.bit_count() for wave in fault.waves),
-            "pc": pc,
-            "place": self._place(place, launched),
-            "threads": threads,
-            "first_thread": self._state(fault.waves, lanes),
-        }
+        return CoreFault(
+            exception=exceptions.of(fault.exception),
+            device=fault.device,
+            kernel=fault.kernel,
+            blocks=_blocks(fault.waves),
+            thread_count=sum(wave.exec.bit_count() for wave in fault.waves),
+            pc=pc,
+            place=self._place(place, launched),
+            threads=threads,
+            first_thread=self._state(fault.waves, lanes),
+        )
 
     def _blamed(self, fault: _Fault, place: Place | None) -> tuple[Access | None, list[_Lane]]:
         """The access that wasn't allowed, None if it isn't known; active lanes, those first that made it."""
@@ -195,54 +206,53 @@ class Reading:
             else:
                 yield _Lane(wave, lane, address, self._dump.memory.is_mapped(address))
 
-    def _access(self, address: int | None) -> dict[str, Any] | None:
+    def _access(self, address: int | None) -> CoreAccess | None:
         if address is None:
             return None
         is_there = self._dump.memory.start_of(address) is not None
-        return {"space": "global", "address": address, "in_dump": is_there}
+        return CoreAccess(space="global", address=address, in_dump=is_there)
 
-    def _state(self, waves: list[Wave], lanes: list[_Lane]) -> dict[str, Any] | None:
+    def _state(self, waves: list[Wave], lanes: list[_Lane]) -> CoreThreadState | None:
         if not waves:
             return None
         wave, lane = (lanes[0].wave, lanes[0].lane) if lanes else (waves[0], 0)
         scalars, vcc = wave.scalars(self._dump.memory)
-        return {
-            "sm": None,
-            "warp": wave.number,
-            "lane": lane,
-            "pc": wave.pc,
-            "backtrace": (),
-            "registers": wave.vectors(self._dump.memory, lane),
-            "accumulators": wave.accumulators(self._dump.memory, lane),
-            "uniform_registers": scalars,
-            "predicates": (),
-            "special": {
-                "exec": wave.exec, "vcc": vcc, "m0": wave.m0, "mode": wave.mode, "status": wave.status,
-                "trapsts": wave.trapsts,
-            },
-        }  # fmt: skip
+        return CoreThreadState(
+            sm=None,
+            warp=wave.number,
+            lane=lane,
+            pc=wave.pc,
+            backtrace=[],
+            registers=wave.vectors(self._dump.memory, lane),
+            accumulators=wave.accumulators(self._dump.memory, lane),
+            uniform_registers=scalars,
+            predicates=(),
+            special=WaveRegisters(
+                exec=wave.exec, vcc=vcc, m0=wave.m0, mode=wave.mode, status=wave.status,
+                trapsts=wave.trapsts,
+            ),
+        )  # fmt: skip
 
-    def _kernel(self, each: _Launched) -> dict[str, Any]:
+    def _kernel(self, each: _Launched) -> CoreKernel:
         launch = each.launch
-        grid = (
-            None
-            if launch is None
-            else tuple(-(-a // b) for a, b in zip(launch.grid, launch.block, strict=True))
+        grid = None
+        if launch is not None:
+            x, y, z = (-(-a // b) for a, b in zip(launch.grid, launch.block, strict=True))
+            grid = x, y, z
+        return CoreKernel(
+            name=None if each.kernel is None else base_name(each.kernel),
+            mangled=each.kernel,
+            device=each.device,
+            grid=grid,
+            block=None if launch is None else launch.block,
+            cluster=None,
+            registers=each.registers,
+            from_device=False,
+            resident_threads=each.threads,
+            parameters=None if launch is None else self._parameters(launch),
         )
-        return {
-            "name": None if each.kernel is None else base_name(each.kernel),
-            "mangled": each.kernel,
-            "device": each.device,
-            "grid": grid,
-            "block": None if launch is None else tuple(launch.block),
-            "cluster": None,
-            "registers": each.registers,
-            "from_device": False,
-            "resident_threads": each.threads,
-            "parameters": None if launch is None else self._parameters(launch),
-        }
 
-    def _parameters(self, launch: Launch) -> list[dict[str, Any]] | None:
+    def _parameters(self, launch: Launch) -> list[CoreParameter] | None:
         kernel = self._code.kernel_of(launch.descriptor)
         layout = None if kernel is None else self._code.layout(launch.descriptor, kernel)
         if layout is None:
@@ -252,26 +262,26 @@ class Reading:
             data = self._dump.memory.read(launch.arguments + offset, size)
             if data is None:
                 return None
-            found.append({"offset": offset, "bytes": data.hex()})
+            found.append(CoreParameter(offset=offset, bytes=data.hex()))
         return found
 
-    def _elsewhere(self) -> list[dict[str, Any]]:
+    def _elsewhere(self) -> list[CoreElsewhere]:
         launched = list(self._launched.values())
         counts: Counter[tuple[int | None, int]] = Counter()
         for wave, kernel in self._waves:
             if not wave.exception:
                 counts[kernel, wave.pc] += _threads(wave, None if kernel is None else launched[kernel].launch)
         return [
-            {
-                "kernel": kernel,
-                "pc": pc,
-                "place": self._place(self._code.place(pc), None if kernel is None else launched[kernel]),
-                "thread_count": count,
-            }
+            CoreElsewhere(
+                kernel=kernel,
+                pc=pc,
+                place=self._place(self._code.place(pc), None if kernel is None else launched[kernel]),
+                thread_count=count,
+            )
             for (kernel, pc), count in counts.most_common(MAX_ELSEWHERE)
         ]
 
-    def _place(self, place: Place | None, launched: _Launched | None) -> dict[str, Any] | None:
+    def _place(self, place: Place | None, launched: _Launched | None) -> CodeAt | None:
         if place is None:
             return None
         function = place.function
@@ -283,15 +293,15 @@ class Reading:
         is_own = function is not None and function.name == kernel
         if function is not None and kernel is None and self._code.is_kernel(function):
             kernel, is_own, entry = function.name, True, function.start
-        return {
-            "function": None if function is None else function.name,
-            "offset": place.pc - start,
-            "kernel": kernel,
-            "kernel_offset": place.pc - (entry or start) if is_own else None,
-            "file": place.file,
-            "line": place.line,
-            "instruction": None,
-        }
+        return CodeAt(
+            function=None if function is None else function.name,
+            offset=place.pc - start,
+            kernel=kernel,
+            kernel_offset=place.pc - (entry or start) if is_own else None,
+            file=place.file,
+            line=place.line,
+            instruction=None,
+        )
 
     def _all_notes(self, found: list[_Fault]) -> Iterator[str]:
         if not self._dump.has_process:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
+from kerncap.capture.core_dump.access import Space
 from kerncap.capture.core_dump.crash_log import Assertion
 from kerncap.capture.core_dump.dump import Device, Driver, Memory
 from kerncap.capture.core_dump.exceptions import ExceptionKind
-from kerncap.format.document_types import Count, Document, Extents, Line, Names, Notes, Part, Path, says
+from kerncap.format.document_types import Count, Document, Extents, Line, Notes, Part, Path, says
 
 Index = Annotated[tuple[int, int, int], says("Index in x, y, z.")]
 Kernel = Annotated[int | None, says("Index in kernels; null if the dump doesn't say.")]
@@ -52,13 +53,13 @@ class CoreKernel(Part, frozen=True, kw_only=True):
     registers: Annotated[int, says("Registers of a thread; on AMD GPUs vector and accumulation registers.")]
     from_device: Annotated[bool, says("True if a kernel launched it.")]
     resident_threads: Annotated[Count, says("Threads that were on an SM and had not ended.")]
-    parameters: Annotated[tuple[CoreParameter, ...] | None, says("Null if they are not in the dump.")]
+    parameters: Annotated[list[CoreParameter] | None, says("Null if they are not in the dump.")]
 
 
 class CoreAccess(Part, frozen=True, kw_only=True):
     """The address of a thread's load, store or atomic, by its registers."""
 
-    space: Literal["global", "shared", "local"]
+    space: Space
     address: Annotated[int, says("Address in that memory.")]
     in_dump: Annotated[
         bool | None, says("Whether the dump has memory there; null if it has none of the kind.")
@@ -91,7 +92,7 @@ class CoreThreadState(Part, frozen=True, kw_only=True):
     warp: Annotated[int | None, says("On AMD GPUs the number of the wave in its block, or null.")]
     lane: int
     pc: CodeAddress
-    backtrace: Annotated[tuple[CodeAt, ...], says("Calls of the functions that it is in, innermost first.")]
+    backtrace: Annotated[list[CodeAt], says("Calls of the functions that it is in, innermost first.")]
     registers: Annotated[Words, says("On AMD GPUs v0, v1, …")]
     accumulators: Annotated[Words, says("a0, a1, … of AMD GPUs.")]
     uniform_registers: Annotated[Words, says("On AMD GPUs s0, s1, …")]
@@ -112,7 +113,7 @@ class CoreFault(Part, frozen=True, kw_only=True):
     pc: CodeAddress | None
     place: CodeAt | None
     threads: Annotated[
-        tuple[CoreThread, ...],
+        list[CoreThread],
         says("Up to 64 of them; first those whose address is not in the dump, or furthest from the others'."),
     ]
     first_thread: Annotated[CoreThreadState | None, says("The first of threads; null if all have ended.")]
@@ -143,9 +144,11 @@ class CoreLog(Part, frozen=True, kw_only=True):
     error: Annotated[str | None, says("The error as the program printed it.")]
     line: Annotated[int | None, says("Line of the log that has it.")]
     exception: Annotated[str | None, says("The exception as CUDA's driver printed it.")]
-    kernels: Annotated[Names, says("Kernels that it blames: symbols, or names as the program wrote them.")]
-    assertions: tuple[Assertion, ...]
-    dumps: Annotated[tuple[NamedDump, ...], says("The last one first.")]
+    kernels: Annotated[
+        list[str], says("Kernels that it blames: symbols, or names as the program wrote them.")
+    ]
+    assertions: list[Assertion]
+    dumps: Annotated[list[NamedDump], says("The last one first.")]
 
 
 class FromCoreDocument(Document, frozen=True, kw_only=True):

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Literal
 
+Space = Literal["global", "shared", "local"]
 _STORES = (0x185, 0x186, 0x187, 0x188, 0x18E)  # ST, STG, STL, STS, RED: they write no register
 _GLOBAL = (0x180, 0x181, 0x185, 0x186, 0x18A, 0x18B, 0x18E, 0x1A3, 0x1A8, 0x1A9)  # LD, LDG, ST, STG, ATOM, …
 _SHARED = (0x184, 0x188, 0x18C, 0x18D)  # LDS, STS, ATOMS, its CAS
@@ -26,8 +28,8 @@ _SCALED_UP_TO = 89  # of shared memory: later targets have no scale of the regis
 _BYTES, _MOST = 16, 32
 
 
-def address(executed: bytes, arch: int, registers: Sequence[int]) -> tuple[str, int] | None:
-    """(global, shared or local, the address) of the first instruction of ``executed``.
+def address(executed: bytes, arch: int, registers: Sequence[int]) -> tuple[Space, int] | None:
+    """The memory and the address of the first instruction of ``executed``.
 
     It ends with the instruction that the thread is at, with ``registers``. None for another instruction, one
     that isn't known here, or if its registers may have been written. ``arch``: 90 for sm_90.
