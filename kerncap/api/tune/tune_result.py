@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+
 from kerncap.answer import Answer
+from kerncap.api.documents.measurements import (
+    BestConfiguration,
+    RobustConfiguration,
+    TuneDocument,
+    TunedShape,
+    TuneSpace,
+    TuneTrial,
+)
 from kerncap.replay.tuning.choice import Best, Choice
 from kerncap.replay.tuning.constraints import Legal
 from kerncap.replay.tuning.point import Parameter, Scalar
@@ -84,60 +94,58 @@ class TuneResult:
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
         choice = self.choice
-        return {
-            "result": self.answer.value,
-            "kernel": self.kernel,
+        return TuneDocument(
+            result=self.answer.value,
+            kernel=self.kernel,
             **self.facts,
-            "sampler": self.sampler,
-            "space": {
-                "size": self.legal.size,
-                "exact": self.legal.exact,
-                "parameters": {p.name: list(p.values) for p in self.parameters},
-                "pinned": dict(self.pinned),
-            },
-            "shapes": [
-                {
-                    "digest": shape.digest,
-                    "path": shape.path,
-                    "arguments": dict(shape.arguments),
-                    "captured": dict(shape.captured),
-                    "captured_ms": shape.original_ms,
-                    "best": _best(self.best_of(shape.digest)),
-                    "selected": dict(choice.by_digest.get(shape.digest, {})) or None,
-                }
+            sampler=self.sampler,
+            space=TuneSpace(
+                size=self.legal.size,
+                exact=self.legal.exact,
+                parameters={p.name: tuple(p.values) for p in self.parameters},
+                pinned=dict(self.pinned),
+            ),
+            shapes=tuple(
+                TunedShape(
+                    digest=shape.digest,
+                    path=shape.path,
+                    arguments=dict(shape.arguments),
+                    captured=dict(shape.captured),
+                    captured_ms=shape.original_ms,
+                    best=_best(self.best_of(shape.digest)),
+                    selected=dict(choice.by_digest.get(shape.digest, {})) or None,
+                )
                 for shape in self.shapes
-            ],
-            "robust": None
+            ),
+            robust=None
             if choice.robust is None
-            else {
-                "config": dict(choice.robust.point),
-                "mean_ratio_to_best": choice.robust.mean,
-                "largest_ratio_to_best": choice.robust.worst,
-            },
-            "selected": [dict(point) for point in choice.selected],
-            "key": choice.key,
-            "autotune": self.decorator or None,
-            "patch": self.patch.text or None,
-            "patch_path": None if self.patch_path is None else str(self.patch_path),
-            "patch_note": self.patch.note or None,
-            "ended": self.found.ended,
-            "seconds": self.found.seconds,
-            "resumed": self.found.resumed,
-            "states": dict(self.states),
-            "trials": [trial.as_dict() for trial in self.found.all()],
-            "notes": self.notes,
-            "journal": None if self.journal is None else str(self.journal),
-        }
+            else RobustConfiguration(
+                config=dict(choice.robust.point),
+                mean_ratio_to_best=choice.robust.mean,
+                largest_ratio_to_best=choice.robust.worst,
+            ),
+            selected=tuple(dict(point) for point in choice.selected),
+            key=choice.key,
+            autotune=self.decorator or None,
+            patch=self.patch.text or None,
+            patch_path=None if self.patch_path is None else str(self.patch_path),
+            patch_note=self.patch.note or None,
+            ended=self.found.ended,
+            seconds=self.found.seconds,
+            resumed=self.found.resumed,
+            states=dict(self.states),
+            trials=tuple(TuneTrial(**trial.as_dict()) for trial in self.found.all()),
+            notes=tuple(self.notes),
+            journal=None if self.journal is None else str(self.journal),
+        ).as_dict()
 
 
-def _best(best: Best | None) -> dict[str, Any] | None:
+def _best(best: Best | None) -> BestConfiguration | None:
     if best is None:
         return None
-    found: dict[str, Any] = {"config": dict(best.point), "ms": best.ms}
-    if not math.isnan(best.original_ms):
-        found["captured_ms"] = best.original_ms
-    if best.speedup is not None:
-        found["speedup"] = {
-            "median": best.speedup.median, "low": best.speedup.low, "high": best.speedup.high,
-        }  # fmt: skip
-    return found
+    return BestConfiguration(
+        config=dict(best.point),
+        ms=best.ms,
+        captured_ms=UNSET if math.isnan(best.original_ms) else best.original_ms,
+        speedup=UNSET if best.speedup is None else best.speedup,
+    )
