@@ -42,6 +42,12 @@ class Part(Struct, frozen=True, kw_only=True):
     """An object in a document. Readers ignore unknown keys, because some may be added."""
 
 
+def _plain(value: Any) -> Any:
+    """What a document may hold beside the built-in types: kinds of them, as numpy's floats, and paths."""
+    kind = next((one for one in (int, float, str) if isinstance(value, one)), os.fspath)
+    return kind(value)
+
+
 class Document(Part, frozen=True, kw_only=True):
     """A whole document. ``version`` is raised if a key is removed or changes its meaning."""
 
@@ -49,5 +55,5 @@ class Document(Part, frozen=True, kw_only=True):
 
     def as_dict(self) -> dict[str, Any]:
         """As who reads the JSON has it: tuples are lists, paths are text."""
-        found: dict[str, Any] = json.loads(json.dumps(to_builtins(self, enc_hook=os.fspath)))
+        found: dict[str, Any] = json.loads(json.dumps(to_builtins(self, enc_hook=_plain)))
         return found

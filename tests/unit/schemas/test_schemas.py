@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
 from kerncap.answer import Answer
 from kerncap.api.documents import DOCUMENTS, document_type, schema, schema_text
 from kerncap.cli import COMMANDS, group, main
+from kerncap.format.document_types import Document
 from tests.unit.schemas.strict import check, closed
 
 FOLDER = Path(__file__).parents[3] / "docs" / "schemas"
@@ -177,3 +179,17 @@ def test_doctor() -> None:
         checks=(Check(name="c", status="missing", detail="d"),),
     )  # fmt: skip
     check("doctor", report.as_dict())
+
+
+def test_a_document_holds_kinds_of_the_built_in_types() -> None:
+    class Held(Document, frozen=True, kw_only=True):
+        number: float
+        text: str
+        place: Path
+        pairs: tuple[tuple[int, float], ...]
+
+    class Word(str):
+        pass
+
+    held = Held(number=np.float64(1.5), text=Word("x"), place=Path("/a"), pairs=((1, 2.5),))
+    assert held.as_dict() == {"number": 1.5, "text": "x", "place": "/a", "pairs": [[1, 2.5]]}
