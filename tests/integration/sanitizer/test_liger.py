@@ -24,7 +24,7 @@ FEWEST_KERNELS = 78
 @pytest.mark.timeout(400)
 def test_no_kernel_of_liger_is_accused(kerncap: CommandLine) -> None:
     done = kerncap("sanitize", "--one-config", "--json", "--", sys.executable, TARGET, timeout=380)
-    assert done.status == 0, done.stderr[-2000:]
+    assert done.status in (0, 5), done.stderr[-2000:]  # what is unproven is counted below
     assert "cannot run here" not in done.stderr, done.stderr[-2000:]
     document = json.loads(done.stdout)
     launches = document["launches"]

@@ -132,11 +132,13 @@ def test_a_finding_that_a_log_has_fails_no_test(tmp_path: Path) -> None:
         [sys.executable, "-m", "kerncap", "sanitize", "--sarif", log, "--", *command],
         cwd=tmp_path, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, capture_output=True, check=False,
     )  # fmt: skip
-    in_a_worker = ("-k", "test_shift", "-n", "1")
-    finished = run(tmp_path, "--kerncap-sanitize", f"--kerncap-baseline={log}", *in_a_worker)
+    known = ("--kerncap-sanitize", f"--kerncap-baseline={log}", "-k", "test_shift")
+    finished = run(tmp_path, *known)
     assert finished.returncode == 0 and "findings: 0, undecided: 0, known: 2" in finished.stdout, (
         finished.stdout
     )
+    in_a_worker = run(tmp_path, *known, "-n", "1")  # which prints no summary
+    assert in_a_worker.returncode == 0 and "4 passed" in in_a_worker.stdout, in_a_worker.stdout
     finished = run(tmp_path, "--kerncap-sanitize", "--kerncap-baseline=test_suite.py")
     assert finished.returncode == 4 and "--kerncap-baseline: test_suite.py: not JSON" in finished.stderr
 
