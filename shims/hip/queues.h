@@ -113,8 +113,8 @@ bool forget_queue(HsaQueue* queue) noexcept;
 bool has_cooperative_queues() noexcept;
 
 std::vector<Queue*> all_queues();
-// Whether HIP, which gives a stream a queue of its own until it has made so many, may have put several
-// streams on one of this device. Source: rocdevice.cpp of ROCclr, ROCm 5 to 7.
+// Whether several of HIP's streams may be on one queue of this device: each gets a queue of its own until
+// there are as many as HIP makes. Source: rocdevice.cpp of ROCclr, ROCm 5 to 7.
 bool streams_may_share_queues(int device) noexcept;
 unsigned plain_queues() noexcept;  // whose packets nobody sees
 // Wakes a queue from a thread of ours, so that its callback serves `wanted`. False: `why` it can't be.
