@@ -37,8 +37,11 @@ class PointerType:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
+    """``encoding``: TTGIR's layout, as its text; types that differ in nothing else are equal."""
+
     shape: tuple[int, ...]
     element: Type
+    encoding: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +198,11 @@ class Function:
 
 @dataclass(eq=False, slots=True)
 class Module:
+    """``aliases``: attributes by their alias in types' texts (``#shared``)."""
+
     functions: dict[str, Function]
     attributes: dict[str, Attribute] = field(default_factory=dict)
+    aliases: dict[str, Attribute] = field(default_factory=dict)
 
     @property
     def kernel(self) -> Function:

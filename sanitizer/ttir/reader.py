@@ -88,7 +88,7 @@ class Reader:
         self.check_forward()
         if not functions:
             stream.fail("the text has no tt.func")
-        return Module(functions, attributes)
+        return Module(functions, attributes, stream.aliases)
 
     def _in_region_of_its_own(self, operations: list[Operation]) -> None:
         self._scopes.append({})

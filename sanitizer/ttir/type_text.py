@@ -101,7 +101,7 @@ class Types:
         match = _DIMENSIONS.match(body)
         assert match is not None
         rest = body[match.end() :]
-        element = _cut_first_comma(rest)
+        element, encoding = cut_first_comma(rest)
         shape = tuple(int(size) for size in match.group().replace(" ", "").split("x") if size)
         if len(shape) > _MAX_RANK:
             raise TypeTextError(f"a tensor has {len(shape)} axes; at most {_MAX_RANK} are read")
@@ -112,10 +112,11 @@ class Types:
                 raise TypeTextError(f"tensor<{body[:60]}> has more than {MAX_ELEMENTS} elements")
         if not element or element.startswith(("?", "*")):
             return None
-        return TensorType(shape, self.read(element, depth + 1))
+        return TensorType(shape, self.read(element, depth + 1), encoding)
 
 
-def _cut_first_comma(text: str) -> str:
+def cut_first_comma(text: str) -> tuple[str, str]:
+    """What is before the first comma outside of brackets, and what is behind it."""
     depth = 0
     for position, character in enumerate(text):
         if character in "<({[":
@@ -123,8 +124,8 @@ def _cut_first_comma(text: str) -> str:
         elif character in ">)}]":
             depth -= 1
         elif character == "," and depth == 0:
-            return text[:position].strip()
-    return text.strip()
+            return text[:position].strip(), text[position + 1 :].strip()
+    return text.strip(), ""
 
 
 def _cut_last_comma(text: str) -> tuple[str, str | None]:
@@ -136,4 +137,6 @@ def _cut_last_comma(text: str) -> tuple[str, str | None]:
 
 def with_element(type_: Type, element: Type) -> Type:
     """The type of equal shape with another element type."""
-    return TensorType(type_.shape, element) if isinstance(type_, TensorType) else element
+    if not isinstance(type_, TensorType):
+        return element
+    return TensorType(type_.shape, element, type_.encoding)
