@@ -17,6 +17,7 @@ from kerncap.sanitizer.findings import (
     Violated,
 )
 from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.shared.clusters import Cluster
 from kerncap.sanitizer.shared.needed_operations import needed, unmodelled
 from kerncap.sanitizer.shared.operations import ACTIONS
 from kerncap.sanitizer.shared.program_path import Path
@@ -60,10 +61,10 @@ def check(module: Module, launch: Launch) -> list[Settled]:
     if not found:
         return []
     report = Report()
-    doubt = next((one.name for one in found if one.name not in ACTIONS), "")
-    if module.attributes.get("ttg.num-ctas", 1) != 1:
-        report.stopped = "a cluster of several blocks is not modelled"
-    elif launch.program_count > MAX_PROGRAMS:
+    doubt = next((f"{one.name} is not modelled" for one in found if one.name not in ACTIONS), "")
+    crossing = map(Cluster.of(module).crossing, (one for one in module.operations() if one.name in ACTIONS))
+    doubt = doubt or next(filter(None, crossing), "")
+    if launch.program_count > MAX_PROGRAMS:
         report.stopped = f"the grid has more than {MAX_PROGRAMS:,} programs"
     else:
         _follow(module, launch, report)
@@ -100,7 +101,7 @@ def _follow(module: Module, launch: Launch, report: Report) -> None:
 def _verdict(operation: Operation, report: Report, doubt: str, launch: Launch) -> Verdict:
     found = [one for one in report.violations.values() if one.operation is operation]
     if found and doubt:
-        return Unproven(f"{found[0].message}; but {doubt} is not modelled, and may order them")
+        return Unproven(f"{found[0].message}; but {doubt}, and may order them")
     if found:
         return Violated(tuple(_finding(one, launch) for one in found))
     reason = report.open.get(operation) or report.stopped

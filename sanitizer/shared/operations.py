@@ -129,9 +129,10 @@ def _reshape(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     source = _source(operation, env)
     if source is None:
         return
-    old, new = memory_type(operation.operands[0].type), memory_type(operation.results[0].type)
+    old = memory_type(operation.operands[0].type)
+    sizes = [run.cluster.size_bytes(one.type) for one in (operation.operands[0], operation.results[0])]
     view = source.reshaped()
-    if old is None or new is None or old.tensor_memory or old.size_bytes != new.size_bytes:
+    if old is None or old.tensor_memory or None in sizes or sizes[0] != sizes[1]:
         view = View(view.allocation, view.box, None, False)
     env[operation.results[0]] = view
 
@@ -265,21 +266,19 @@ def _wait(run: Run, operation: Operation, env: Env, thread: Thread) -> Wait | No
 
 
 def _fetch(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
-    if "multicast" in operation.attributes:
-        raise Stopped("copies to several blocks of a cluster are not modelled")
     if not _predicated(run, operation, env):
         return
     memories = _memories(operation)
     if len(memories) != 2:
         raise Stopped(f"the operands of {operation.name} are not understood")
     view = run.view(env, memories[0], operation)
-    type_ = memory_type(memories[0].type)
+    size = run.cluster.size_bytes(memories[0].type)
     barrier = _barrier_of(run, operation, env, thread, memories[1])
-    if barrier is None or type_ is None:
+    if barrier is None or size is None:
         return
     access = run.access(operation, view, thread, True, "a TMA copy", True, proxy=True)
     access.barrier = barrier
-    access.ends.append(barrier.bring(thread, type_.size_bytes))
+    access.ends.append(barrier.bring(thread, size))
 
 
 def _send(run: Run, operation: Operation, env: Env, thread: Thread) -> None:

@@ -75,7 +75,8 @@ class Path(Run):
         raise Stopped("the kernel never gets past a wait")
 
     def _plan(self, block: Block) -> list[tuple[Operation, int]]:
-        """What counts in the block: 0 flow, 1 an action, 2 a scalar, 3 a use of products, 4 not modelled."""
+        """What counts in the block: 0 flow, 1 an action, 2 a scalar, 3 a use of products, 4 not modelled,
+        5 what may reach another block."""
         plan = self._plans.get(block)
         if plan is None:
             plan = self._plans[block] = []
@@ -86,9 +87,9 @@ class Path(Run):
                     if one in wanted.touching or results or any(r in wanted.products for r in one.results):
                         plan.append((one, 0))
                 elif one.name in self.actions:
-                    plan.append((one, 1))
+                    plan.append((one, 5 if self.cluster.crossing(one) else 1))
                 elif unmodelled(one, self.actions):
-                    plan.append((one, 4))
+                    plan.append((one, 4 if self.cluster.blocks == 1 else 5))
                 else:
                     if one.name not in YIELDS and any(v in wanted.products for v in one.operands):
                         plan.append((one, 3))
@@ -121,6 +122,8 @@ class Path(Run):
                 env[operation.results[0]] = self._computed(operation, env)
             elif kind == 3:
                 self.uses_products(operation, env, thread)
+            elif kind == 5:
+                raise Stopped(self.cluster.crossing(operation) or f"{operation.name} is not modelled")
             else:
                 self.unmodelled(operation, env)
         end = block.operations[-1] if block.operations else None

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncap.sanitizer.launch import Launch
+from kerncap.sanitizer.shared.clusters import Cluster
 from kerncap.sanitizer.shared.in_flight import Access, Barrier, Buffer, Thread, Wait
 from kerncap.sanitizer.shared.needed_operations import Needed
 from kerncap.sanitizer.shared.scalars import Unknown
@@ -86,6 +87,7 @@ class Run:
         taken: int = 0,
     ) -> None:
         self.module = module
+        self.cluster = Cluster.of(module)
         self.function = function
         self.launch = launch
         self.programs = programs

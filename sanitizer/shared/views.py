@@ -26,8 +26,8 @@ class MemoryType:
 
     @property
     def is_barrier(self) -> bool:
-        """As every barrier's: one or several words of 64 bits."""
-        return self.element_bits == 64 and self.shape[-1] == 1
+        """As every barrier's, among the operands of tensor cores: words of 64 bits."""
+        return self.element_bits == 64
 
 
 def memory_type(type_: Type) -> MemoryType | None:

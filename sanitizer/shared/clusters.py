@@ -1,0 +1,230 @@
+"""Which part of a tensor or a buffer each block of a cluster has, and which operations leave that part.
+
+As long as none does, all blocks do the same with their own parts, and one of them stands for all.
+Source: Triton's TritonGPUAttrDefs.td (CGALayout, LinearEncodingAttr); its lowering to PTX.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kerncap.sanitizer.shared.views import memory_type
+from kerncap.sanitizer.ttir.ir import Attribute, Module, OpaqueType, Operation, TensorType, Type
+from kerncap.sanitizer.ttir.type_text import cut_first_comma
+
+# For each bit of a block's number the axis and how far the part moves on it; None: it does not move.
+Share = tuple[tuple[int, int] | None, ...]
+_Bases = list[list[int]]
+_MAX_DEPTH = 4
+_BASES = r"\s*=\s*(\[[\[\]\d,\s]*\])"
+_IN_SHARES = re.compile(r"\bCGALayout" + _BASES)
+_IN_ELEMENTS = re.compile(r"\b(\w+)" + _BASES)
+_BASIS, _STEP = re.compile(r"\[([\d,\s]+)\]"), re.compile(r"\d{1,9}")
+_SLICE = re.compile(r"#ttg\.slice<\{\s*dim = (\d+), parent = (.*)\}>$", re.DOTALL)
+_OPERAND = re.compile(r"#ttg\.dot_op<\{\s*opIdx = ([01]), parent = (#[\w.]+(?:<\{.*?\}>)?)", re.DOTALL)
+_REGISTERS = frozenset(
+    ("ttg.local_load", "ttg.local_store", "ttg.local_alloc", "ttg.async_copy_global_to_local")
+)
+_ANYWHERE = frozenset(
+    ("ttg.local_gather", "ttg.local_scatter", "ttng.async_tma_gather", "ttng.async_tma_scatter",
+     "ttng.clc_try_cancel", "ttng.async_clc_try_cancel", "ttng.clc_load_result")
+)  # fmt: skip
+_ON_BARRIER = frozenset(
+    ("ttng.init_barrier", "ttng.inval_barrier", "ttng.barrier_expect", "ttng.arrive_barrier",
+     "ttng.wait_barrier", "ttng.tc_gen5_commit")
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """``blocks``: how many a cluster has, a power of two."""
+
+    blocks: int
+    pairs: bool  # tcgen05 by two blocks together
+    aliases: Mapping[str, Attribute]
+
+    @classmethod
+    def of(cls, module: Module) -> Cluster:
+        blocks = module.attributes.get("ttg.num-ctas", 1)
+        pairs = module.attributes.get("ttng.two-ctas") is True
+        pairs = pairs or any("twoCTAs = true" in str(one) for one in module.aliases.values())
+        return cls(blocks if isinstance(blocks, int) else 0, pairs, module.aliases)
+
+    def share(self, type_: Type) -> Share | None:
+        """Of a tensor or a memory descriptor; None if its layout is not understood."""
+        if self.blocks == 1:
+            return ()
+        memory = memory_type(type_)
+        if memory is not None and isinstance(type_, OpaqueType):
+            body = cut_first_comma(type_.text.partition("<")[2][:-1])[1]
+            return self._share(cut_first_comma(body)[0], memory.shape)
+        return self._share(type_.encoding, type_.shape) if isinstance(type_, TensorType) else None
+
+    def size_bytes(self, type_: Type) -> int | None:
+        """Of one block's part of a buffer."""
+        memory, share = memory_type(type_), self.share(type_)
+        if memory is None or share is None:
+            return None
+        return memory.size_bytes >> sum(one is not None for one in share)
+
+    def crossing(self, operation: Operation) -> str:
+        """Why one block may touch what is another's, as a sentence; "" if none does."""
+        if self.blocks == 1:
+            return ""
+        name = _short(operation)
+        if self.pairs:
+            return "tcgen05 by two blocks of a cluster is not modelled"
+        # A flag without a value is there; 0 and false are not.
+        if any("multicast" in key.lower() and value != 0 for key, value in operation.attributes.items()):
+            return f"{name} with multicast is not modelled"
+        if operation.attributes.get("fromCTA", self.blocks - 1) != self.blocks - 1:
+            return f"{name} from another block of the cluster is not modelled"
+        if operation.name in _ANYWHERE:
+            return f"{name} in a cluster of several blocks is not modelled"
+        memories = [one.type for one in operation.operands if memory_type(one.type) is not None]
+        if operation.name == "ttng.tc_gen5_commit" and len(memories) > 1:
+            return f"{name} for several blocks of a cluster is not modelled"
+        return (
+            self._barriers(operation, memories)
+            or self._registers(operation, memories)
+            or self._parts(operation, memories)
+        )
+
+    def _barriers(self, operation: Operation, memories: list[Type]) -> str:
+        if operation.name in _ON_BARRIER:
+            barriers = memories[:1]
+        elif operation.name == "ttng.async_tma_copy_global_to_local":
+            if any(self.share(one) is None for one in memories):
+                return _unknown(operation)
+            barriers = memories[1:]
+        elif operation.name.startswith(("ttng.tc_gen5_", "ttng.tmem_copy")):
+            barriers = [one for one in memories if _is_barrier(one)]
+        else:
+            return ""
+        for one in barriers:
+            share = self.share(one)
+            if share is None:
+                return _unknown(operation)
+            if None in share:
+                return "a barrier that several blocks of a cluster share is not modelled"
+        return ""
+
+    def _registers(self, operation: Operation, memories: list[Type]) -> str:
+        """Each block's registers have to hold just its own part of the buffer."""
+        if operation.name not in _REGISTERS:
+            return ""
+        types = [one.type for one in (*operation.operands, *operation.results)]
+        tensors = [one for one in types if isinstance(one, TensorType)][:1]
+        shares = [self.share(one) for one in (*tensors, *filter(memory_type, types))]
+        if not tensors:
+            return ""
+        if None in shares:
+            return _unknown(operation)
+        moves = any(one != shares[0] for one in shares)
+        return f"{_short(operation)} between blocks of a cluster is not modelled" if moves else ""
+
+    def _parts(self, operation: Operation, memories: list[Type]) -> str:
+        if operation.name not in ("ttg.memdesc_index", "ttg.memdesc_subslice", "ttng.tmem_subslice"):
+            return ""
+        share = self.share(memories[0])
+        source, result = memory_type(memories[0]), memory_type(operation.results[0].type)
+        if share is None or source is None or result is None:
+            return _unknown(operation)
+        if operation.name == "ttg.memdesc_index":
+            cut = [0]
+        else:
+            sizes = zip(source.shape, result.shape, strict=False)
+            cut = [axis for axis, (old, new) in enumerate(sizes) if old != new]
+        if any(one is not None and one[0] in cut for one in share):
+            return "a part of a buffer that is cut across blocks of a cluster is not modelled"
+        return ""
+
+    def _share(self, text: str, shape: tuple[int, ...]) -> Share | None:
+        layout = self._resolved(text)
+        if layout.startswith(("#ttg.linear<", "#ttg.shared_linear<")):
+            return self._of_elements(layout, len(shape))
+        bases = self._bases(text, _MAX_DEPTH)
+        if bases is None or 1 << len(bases) != self.blocks:
+            return None
+        before = len(shape) - len(bases[0])  # slots of a buffer, which the layout does not know
+        if before < 0 or any(len(one) != len(bases[0]) for one in bases):
+            return None
+        moved = [_one_axis(one) for one in bases]
+        found: list[tuple[int, int] | None] = []
+        for one in moved:
+            if one is None:
+                return None
+            axis, by = one
+            if by == 0:
+                found.append(None)
+                continue
+            steps = sorted(step for at, step in filter(None, moved) if at == axis and step)
+            size, rest = divmod(shape[before + axis], 1 << len(steps))
+            if steps != [1 << bit for bit in range(len(steps))] or rest:
+                return None
+            found.append((before + axis, by * size))
+        return tuple(found)
+
+    def _of_elements(self, layout: str, rank: int) -> Share | None:
+        """Of a layout that says where each bit of registers, lanes, warps and blocks leads."""
+        all_bases = {name: _read(text) for name, text in _IN_ELEMENTS.findall(layout)}
+        blocks = all_bases.pop("block", [])
+        if 1 << len(blocks) != self.blocks:
+            return None
+        found: list[tuple[int, int] | None] = []
+        for one in blocks:
+            moved = _one_axis(one)
+            if moved is None or len(one) != rank:
+                return None
+            axis, by = moved
+            rest = [other for bases in all_bases.values() for other in bases]
+            if by & (by - 1) or any(len(other) != rank or other[axis] & by for other in rest):
+                return None
+            found.append((axis, by) if by else None)
+        return tuple(found)
+
+    def _bases(self, text: str, depth: int) -> _Bases | None:
+        """How many shares each bit of a block's number moves, on each axis of the layout."""
+        layout = self._resolved(text)
+        sliced, operand = _SLICE.match(layout), _OPERAND.match(layout)
+        if depth and (sliced or operand):
+            found = sliced or operand
+            assert found is not None
+            number, parent = int(found[1]), self._bases(found[2], depth - 1)
+            if parent is None:
+                return None
+            if sliced:
+                return [one[:number] + one[number + 1 :] for one in parent]
+            axis = -1 if number == 0 else -2
+            return [[0 if at == len(one) + axis else step for at, step in enumerate(one)] for one in parent]
+        own = _IN_SHARES.search(layout)
+        return None if own is None or "parent" in layout else _read(own[1])
+
+    def _resolved(self, text: str) -> str:
+        found = self.aliases.get(text, text)
+        return found if isinstance(found, str) else ""
+
+
+def _is_barrier(type_: Type) -> bool:
+    memory = memory_type(type_)
+    return memory is not None and memory.is_barrier
+
+
+def _short(operation: Operation) -> str:
+    return operation.name.partition(".")[2]
+
+
+def _unknown(operation: Operation) -> str:
+    return f"the layout of {_short(operation)} across blocks of a cluster is not modelled"
+
+
+def _read(text: str) -> _Bases:
+    return [list(map(int, _STEP.findall(one))) for one in _BASIS.findall(text)]
+
+
+def _one_axis(basis: list[int]) -> tuple[int, int] | None:
+    """The axis that it moves on and how far (0: nowhere); None for several axes."""
+    moved = [(axis, by) for axis, by in enumerate(basis) if by]
+    return None if len(moved) > 1 else moved[0] if moved else (0, 0)
