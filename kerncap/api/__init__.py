@@ -52,7 +52,6 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     from kerncap.api.profile import ProfileResult, profile
     from kerncap.api.prove import ProveOptions, ProveResult, prove
     from kerncap.api.replay import ReplayOptions, ReplayResult, replay
-    from kerncap.api.replay_times import Timing
     from kerncap.api.report import Report as ReportPage
     from kerncap.api.report import report
     from kerncap.api.sanitize import sanitize_reproducer, sanitize_ttir
@@ -74,6 +73,7 @@ if TYPE_CHECKING:  # for type checkers and the reference; at run time each is lo
     )
     from kerncap.format import Reproducer
     from kerncap.replay.verdict_words import Verdict
+    from kerncap.report.documents.replay import Timing
     from kerncap.sanitizer.findings import Finding, LaunchReport
     from kerncap.sanitizer.options import Options as SanitizeOptions
 
@@ -119,7 +119,6 @@ _PUBLIC = {
     "kerncap.api.profile": ("ProfileResult", "profile"),
     "kerncap.api.prove": ("ProveOptions", "ProveResult", "prove"),
     "kerncap.api.replay": ("ReplayOptions", "ReplayResult", "replay"),
-    "kerncap.api.replay_times": ("Timing",),
     "kerncap.api.report": ("Report as ReportPage", "report"),
     "kerncap.api.sanitize": ("sanitize_reproducer", "sanitize_ttir"),
     "kerncap.api.sanitize.python_call": ("sanitize_call",),
@@ -140,6 +139,7 @@ _PUBLIC = {
     ),
     "kerncap.format": ("Reproducer",),
     "kerncap.replay.verdict_words": ("Verdict",),
+    "kerncap.report.documents.replay": ("Timing",),
     "kerncap.sanitizer.options": ("Options as SanitizeOptions",),
     "kerncap.sanitizer.findings": ("Finding", "LaunchReport"),
 }

@@ -14,7 +14,7 @@ from typing import Any
 from kerncap.answer import Answer
 from kerncap.api.candidate_file import Kept, kept, load_as_asked, refuse_inside
 from kerncap.api.candidate_settings import described
-from kerncap.api.replay_times import Timing, timed
+from kerncap.api.replay_times import timed
 from kerncap.api.reproduced_faults import end_again
 from kerncap.api.unseen_stores import add_unseen_stores
 from kerncap.errors import UsageError
@@ -31,6 +31,7 @@ from kerncap.replay.repeated_runs import can_repeat, until_differs
 from kerncap.replay.stray_writes import stray_notes
 from kerncap.replay.verdict import judge
 from kerncap.replay.verdict_words import Tolerance, Verdict, WithVerdict, badly_ended, fail, undecided
+from kerncap.report.documents.replay import Placement, ReplayDocument, Timing, ViewDifference
 from kerncap.time_limits import LAUNCH_S
 
 _LONGEST_S = 1e6  # of one launch
@@ -94,30 +95,34 @@ class ReplayResult(WithVerdict):
             return f"Triton {self.triton}"
         return f"ROCr {self.driver}" if self.memory == "hip" else f"CUDA driver {self.driver}"
 
-    def as_dict(self) -> dict[str, Any]:
+    def document(self) -> ReplayDocument:
         """The document of ``--json``."""
         verdict = self.verdict
-        return {
-            "result": verdict.answer.value,
-            "reasons": verdict.reasons,
-            "summary": verdict.summary,
-            "exact": verdict.exact,
-            "path": str(self.path),
-            "kernel": self.kernel,
-            "engine": self.engine,
-            "device": self.device,
-            "triton": self.triton,
-            "driver": self.driver,
-            "judged_by": self.judged_by,
-            "compared_bytes": verdict.compared_bytes,
-            "poisoned_bytes": verdict.poisoned_bytes,
-            "placement": {"honoured": self.regions - len(self.relocated), "relocated": self.relocated},
-            "notes": [*self.notes, *verdict.notes],
-            "views": [dataclasses.asdict(view) for view in verdict.views],
-            "runs": self.runs,
-            "different": self.different,
-            "timing": None if self.timing is None else vars(self.timing),
-        }
+        return ReplayDocument(
+            result=verdict.answer.value,
+            reasons=tuple(verdict.reasons),
+            summary=verdict.summary,
+            exact=verdict.exact,
+            path=str(self.path),
+            kernel=self.kernel,
+            engine=self.engine,
+            device=self.device,
+            triton=self.triton,
+            driver=self.driver,
+            judged_by=self.judged_by,
+            compared_bytes=verdict.compared_bytes,
+            poisoned_bytes=verdict.poisoned_bytes,
+            placement=Placement(honoured=self.regions - len(self.relocated), relocated=tuple(self.relocated)),
+            notes=(*self.notes, *verdict.notes),
+            views=tuple(map(ViewDifference.of, verdict.views)),
+            runs=self.runs,
+            different=self.different,
+            timing=self.timing,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return self.document().as_dict()
 
 
 def replay(path: Path, options: ReplayOptions = ReplayOptions(), pool: Pool | None = None) -> ReplayResult:

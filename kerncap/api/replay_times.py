@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from kerncap.errors import KerncapError
-from kerncap.format.document_types import Count, Milliseconds, says
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import CANDIDATE, Engine
 from kerncap.replay.repeated_runs import can_repeat, dirtied, follows_itself, repeat
 from kerncap.replay.verdict import judge_timed
 from kerncap.replay.verdict_words import Tolerance, Verdict
+from kerncap.report.documents.replay import Timing
 
 _DEVICE_RUNS = 20  # timed without being asked on a GPU, where a run is cheap
 _WARMUP_RUNS = 3
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Times of runs after a warm-up, each on the captured state. All times are milliseconds."""
-
-    runs: Count
-    median_ms: Milliseconds
-    low_ms: Annotated[float, says("First decile in milliseconds.")]
-    high_ms: Annotated[float, says("Last decile in milliseconds.")]
-    clock: Annotated[str, says("device events, host clock, or the emulator's clock.")]
-    # Warm: launches that follow each other in a graph; of one that changes its own input, the timed runs.
-    warm_ms: Annotated[float | None, says("Milliseconds with the data in the cache.")] = None
-    cold_ms: Annotated[float | None, says("Milliseconds with an emptied cache.")] = None
-    replays_per_s: Annotated[
-        float | None, says("Rate of consecutive replays, including restoring memory.")
-    ] = None
 
 
 def timed(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kerncap.api.documents.replay import ViewDifference
 from kerncap.api.range_flow import LaunchFlow
 from kerncap.api.range_limits import Fusion
 from kerncap.format.document_types import (
@@ -20,6 +19,7 @@ from kerncap.format.document_types import (
     Word,
     says,
 )
+from kerncap.report.documents.replay import ViewDifference
 
 
 class RangeStep(Part, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""``replay``, ``verify``, ``replay --edit`` and ``replay --compare``: verdicts and their evidence."""
+"""``prove``, ``replay --edit`` and ``replay --compare``: verdicts and their evidence."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Annotated, Any, Literal
 from kerncap.api.compare import Difference
 from kerncap.api.edit.diagnostics import Diagnostic
 from kerncap.api.edit.edit_result import FirstWrong, Times
-from kerncap.api.replay_times import Timing
-from kerncap.api.verify.verify_result import StageResult
 from kerncap.format.document_types import (
     Bytes,
     Count,
@@ -24,86 +22,6 @@ from kerncap.format.document_types import (
     says,
 )
 from kerncap.replay.paired_times import Ratio
-
-
-class Placement(Part, frozen=True, kw_only=True):
-    """Whether regions are at their captured addresses."""
-
-    honoured: Annotated[Count, says("Number of regions at their captured addresses.")]
-    relocated: Annotated[tuple[int, ...], says("Indices of the other regions.")]
-
-
-class FirstDifferent(Part, frozen=True, kw_only=True):
-    index: tuple[int, ...]
-    expected: Annotated[str, says("Value as text: exact, or NaN or inf.")]
-    found: str
-
-
-class ViewDifference(Part, frozen=True, kw_only=True):
-    """How a tensor differs from the application's."""
-
-    view: Annotated[int, says("Index in the manifest's views.")]
-    name: str | None
-    elements: Count
-    different: Annotated[Count, says("Elements that are not equal bit by bit.")]
-    outside: Annotated[Count, says("Elements outside the tolerance.")]
-    nan: Annotated[Count, says("Elements that are NaN in only one of the two.")]
-    max_abs: Annotated[float | None, says("The largest absolute difference.")]
-    max_rel: Annotated[float | None, says("The largest relative difference.")]
-    scale: Annotated[float | None, says("The largest expected magnitude.")]
-    first: Annotated[FirstDifferent | None, says("The first element outside the tolerance.")]
-
-
-class ReplayDocument(Document, frozen=True, kw_only=True):
-    """A replay of the launch, or of a candidate for it, compared with the application's result."""
-
-    result: Word
-    reasons: Annotated[Names, says("Why it failed or is undecided, one line each.")]
-    summary: str
-    exact: Annotated[bool, says("True if equal bit by bit, not only within the tolerance.")]
-    path: Path
-    kernel: str
-    engine: Annotated[str, says("Engine that ran it: interpreter, jit, binary, native; or none.")]
-    device: Annotated[str, says("cpu, the GPU's name, or none.")]
-    triton: Annotated[str, says("Version of Triton; empty if it was not used.")]
-    driver: Annotated[str, says("Version of the CUDA driver or ROCr; empty if none was used.")]
-    judged_by: Annotated[str, says("What the result was compared with.")]
-    compared_bytes: Bytes
-    poisoned_bytes: Annotated[Bytes, says("Written bytes that were filled with poison before.")]
-    placement: Placement
-    notes: Notes
-    views: Annotated[tuple[ViewDifference, ...], says("Tensors that differ.")]
-    runs: Count
-    different: Annotated[int | None, says("With --until-fail: number of runs that disagreed.")]
-    timing: Timing | None
-
-
-class VerifyDocument(ReplayDocument, frozen=True, kw_only=True):
-    """A replay's document with the stages that led to the verdict."""
-
-    stages: tuple[StageResult, ...]
-
-
-class OfCorpus(Part, frozen=True, kw_only=True):
-    """One of several reproducers that were verified."""
-
-    path: Path
-    exit_status: Annotated[int, says("What verify of this one ends with.")]
-    error: Annotated[str | None, says("Why it could not be judged; null if it was.")]
-    verdict: Annotated[VerifyDocument | None, says("Null if it could not be judged.")]
-
-
-class VerifyCorpusDocument(Document, frozen=True, kw_only=True):
-    """The verdicts on several reproducers, or on all below a folder."""
-
-    result: Word
-    summary: str
-    passed: Count
-    failed: Count
-    undecided: Count
-    not_judged: Annotated[Count, says("Those that could not be judged, each with its error.")]
-    reproducers: Annotated[tuple[OfCorpus, ...], says("In the order in which they were judged.")]
-
 
 # --- prove -------------------------------------------------------------------------------------------
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+from msgspec.structs import asdict
 
 from kerncap.answer import Answer
 from kerncap.api.replay import ReplayOptions, ReplayResult
 from kerncap.errors import UsageError
 from kerncap.format import Reproducer
-from kerncap.format.document_types import says
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import Engine
 from kerncap.replay.outcome import Outcome
 from kerncap.replay.verdict_words import Verdict, badly_ended
+from kerncap.report.documents import replay as documents
+from kerncap.report.documents.replay import VerifyDocument
 
 if TYPE_CHECKING:
     from kerncap.sanitizer.launch import Launch
@@ -46,20 +48,8 @@ class VerifyOptions(ReplayOptions):
         return super().torch_free and self.reference is None and set(self.stages) <= _TORCH_FREE
 
 
-@dataclass
-class StageResult:
-    """A stage of verify, with what it showed and did not show."""
-
-    name: Annotated[
-        str, says("smoke, oracle, determinism, numerics, shapes, sanitizer, memory, timing, proof.")
-    ]
-    result: Annotated[
-        Literal["pass", "fail", "undecided", "skipped"],
-        says("skipped: it can't run here. undecided: it ran, and decided nothing."),
-    ] = "pass"
-    reasons: list[str] = field(default_factory=list)
-    shown: list[str] = field(default_factory=list)
-    not_shown: list[str] = field(default_factory=list)
+class StageResult(documents.StageResult):
+    """A stage while it is judged."""
 
     @classmethod
     def skipped(cls, name: str, why: str) -> StageResult:
@@ -106,8 +96,8 @@ class VerifyResult(ReplayResult):
 
     stages: list[StageResult] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {**super().as_dict(), "stages": [dataclasses.asdict(stage) for stage in self.stages]}
+    def document(self) -> VerifyDocument:
+        return VerifyDocument(**asdict(super().document()), stages=tuple(self.stages))
 
 
 @dataclass
