@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from kerncap import log, scratch
 from kerncap.api.inspect import DIGESTS_CHECKED_UP_TO
 from kerncap.api.range_order import order_of, stream_names
 from kerncap.errors import KerncapError
 from kerncap.format import LaunchOfRange, LaunchRange
-from kerncap.format.document_types import Bytes, Count, LaunchInProgram, LaunchInRange, says
 from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.ranges.joined_memory import SharedMemory, placed, share
 from kerncap.replay.ranges.memory_between_launches import Change, Timeline, by_region, different
@@ -20,32 +19,10 @@ from kerncap.replay.worker.common import bitmap
 from kerncap.replay.worker.common.bitmap import Bits
 from kerncap.replay.worker.common.byte_ranges import union
 from kerncap.replay.write_set_units import extent
+from kerncap.report.documents.ranges import Flow, InspectRangeDocument, LaunchFlow, MissingLaunch
 
 Masks = dict[int, Bits]  # by region of the range
 Effects = tuple[Masks, Masks, Masks]  # changed before a launch by something else, read and written by it
-
-
-@dataclass
-class LaunchFlow:
-    """What one launch writes and reads."""
-
-    launch: LaunchInRange
-    position: LaunchInProgram
-    kernel: str
-    stream: Annotated[str, says("For a person; the same text for the same stream.")]
-    grid: tuple[int, ...]
-    is_measured: Annotated[
-        bool,
-        says("True if replays measured it; else it is taken to write what changed and read its arguments."),
-    ]
-    written: Bytes = 0
-    from_outside: Annotated[Bytes, says("Bytes that it reads and no launch before it wrote.")] = 0
-    read_inside: Annotated[Bytes, says("Bytes of what it writes that later launches read.")] = 0
-    overwritten: Annotated[Bytes, says("Bytes of what it writes that are gone before the range ends.")] = 0
-    changed_before: Annotated[
-        Bytes, says("Bytes that something outside the range changed since the launch before.")
-    ] = 0
-    changed_before_regions: Count = 0
 
 
 @dataclass
@@ -66,25 +43,23 @@ def inspect_range(path: Path | str, verify: bool = False) -> dict[str, Any]:
             opened.verify()
         flow, order = flow_of(opened), order_of(opened)
         first = opened.launches[0].manifest
-        return {
-            "path": str(path),
-            "manifest_sha256": opened.manifest_sha256,
-            "command": list(first.command),
-            "device": first.device.name,
-            "launches": [vars(launch) for launch in flow.launches],
-            "flows": [
-                {"from": one, "to": other, "bytes": count, "ordered": order.orders(one, other)}
+        return InspectRangeDocument(
+            path=str(path),
+            manifest_sha256=opened.manifest_sha256,
+            command=first.command,
+            device=first.device.name,
+            launches=tuple(flow.launches),
+            flows=tuple(
+                Flow(source=one, target=other, bytes=count, ordered=order.orders(one, other))
                 for one, other, count in flow.flows
-            ],
-            "missing": [
-                {"position": each.position, "reason": each.reason} for each in opened.manifest.missing
-            ],
-            "memory_bytes": size + opened.manifest.memory.index.size,
-            "digests": "verified"
-            if checked
-            else f"digests of memory not checked ({log.size(size)}; --verify)",
-            "notes": [*opened.manifest.notes, *flow.notes],
-        }
+            ),
+            missing=tuple(
+                MissingLaunch(position=each.position, reason=each.reason) for each in opened.manifest.missing
+            ),
+            memory_bytes=size + opened.manifest.memory.index.size,
+            digests="verified" if checked else f"digests of memory not checked ({log.size(size)}; --verify)",
+            notes=(*opened.manifest.notes, *flow.notes),
+        ).as_dict()
 
 
 def flow_of(opened: LaunchRange) -> RangeFlow:

@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from kerncap import scratch
 from kerncap.api.range_flow import Effects, Masks, add, all_effects, count, meet, take_away
 from kerncap.format import LaunchRange
-from kerncap.format.document_types import Bytes, Count, LaunchInRange, Names, says
 from kerncap.replay.byte_effects import load
 from kerncap.replay.limits import published
 from kerncap.replay.limits.ceilings import Ceilings
 from kerncap.replay.limits.named_ceilings import named
 from kerncap.replay.ranges.joined_memory import share
 from kerncap.replay.ranges.memory_between_launches import Timeline
+from kerncap.report.documents.ranges import Fusion, RangeLimitsDocument
 
 MOST_LAUNCHES = 64  # of a range of which each pair is looked at
-
-
-@dataclass(frozen=True)
-class Fusion:
-    """Neighbouring launches as one: memory traffic now, and what of it goes."""
-
-    first: LaunchInRange
-    last: LaunchInRange
-    kernels: Names
-    reads: Annotated[Bytes, says("Bytes that the launches read, each launch counted separately.")]
-    writes: Annotated[Bytes, says("Bytes that they write, counted in the same way.")]
-    saved_reads: Annotated[Bytes, says("Bytes that one of them wrote, or has read before.")]
-    saved_writes: Annotated[Bytes, says("Bytes that are overwritten before anything else reads them.")]
-    more_writes: Annotated[
-        Bytes, says("Bytes that are saved too if nothing after the range needs what flows between them.")
-    ]
-    saved_launches: Count
-    traffic_ms: Annotated[float | None, says("Milliseconds of the traffic at the device's bandwidth.")]
-    fused_ms: Annotated[float | None, says("The same with all that may be saved.")]
 
 
 @dataclass(frozen=True)
@@ -52,7 +33,7 @@ class RangeLimits:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        return {**asdict(self), "path": str(self.path)}
+        return RangeLimitsDocument(**{**vars(self), "path": str(self.path)}).as_dict()
 
 
 def range_limits(path: Path | str, ceilings_of: str | None = None) -> RangeLimits:

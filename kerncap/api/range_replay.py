@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -30,6 +29,8 @@ from kerncap.replay.ranges.memory_between_launches import Timeline
 from kerncap.replay.ranges.whole import WholeRange, by_image, choose_for_all
 from kerncap.replay.verdict import judge
 from kerncap.replay.verdict_words import Verdict, WithVerdict, badly_ended, fail, undecided
+from kerncap.report.documents.ranges import RangeStep, ReplayRangeDocument
+from kerncap.report.documents.replay import ViewDifference
 from kerncap.whole_files import output_folder
 
 
@@ -54,35 +55,35 @@ class RangeResult(WithVerdict):
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
         first = self.first_differing
-        return {
-            "result": self.answer.value,
-            "summary": self.verdict.summary,
-            "reasons": self.verdict.reasons,
-            "exact": self.verdict.exact,
-            "path": str(self.path),
-            "launches": self.launches,
-            "engine": self.engine,
-            "device": self.device,
-            "first_differing": first.number if first is not None else None,
-            "steps": [_step_document(step) for step in self.steps],
-            "notes": [*self.notes, *self.verdict.notes],
-        }
+        return ReplayRangeDocument(
+            result=self.answer.value,
+            summary=self.verdict.summary,
+            reasons=tuple(self.verdict.reasons),
+            exact=self.verdict.exact,
+            path=str(self.path),
+            launches=self.launches,
+            engine=self.engine,
+            device=self.device,
+            first_differing=first.number if first is not None else None,
+            steps=tuple(map(_step, self.steps)),
+            notes=(*self.notes, *self.verdict.notes),
+        ).as_dict()
 
 
-def _step_document(step: Step) -> dict[str, Any]:
+def _step(step: Step) -> RangeStep:
     verdict = step.verdict
-    return {
-        "launch": step.number,
-        "position": step.position,
-        "kernel": step.kernel,
-        "result": verdict.answer.value if verdict is not None else None,
-        "summary": verdict.summary if verdict is not None else "",
-        "changed_between_regions": step.changed_regions,
-        "changed_between_bytes": step.changed_bytes,
-        "compared_bytes": step.compared_bytes,
-        "poisoned_bytes": step.poisoned_bytes,
-        "views": [dataclasses.asdict(each) for each in step.differences],
-    }
+    return RangeStep(
+        launch=step.number,
+        position=step.position,
+        kernel=step.kernel,
+        result=verdict.answer.value if verdict is not None else None,
+        summary=verdict.summary if verdict is not None else "",
+        changed_between_regions=step.changed_regions,
+        changed_between_bytes=step.changed_bytes,
+        compared_bytes=step.compared_bytes,
+        poisoned_bytes=step.poisoned_bytes,
+        views=tuple(map(ViewDifference.of, step.differences)),
+    )
 
 
 def replay_range(

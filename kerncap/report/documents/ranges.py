@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from kerncap.api.range_flow import LaunchFlow
-from kerncap.api.range_limits import Fusion
 from kerncap.format.document_types import (
     Bytes,
     Count,
@@ -57,6 +56,29 @@ class ReplayRangeDocument(Document, frozen=True, kw_only=True):
     notes: Notes
 
 
+@dataclass
+class LaunchFlow:
+    """What one launch writes and reads."""
+
+    launch: LaunchInRange
+    position: LaunchInProgram
+    kernel: str
+    stream: Annotated[str, says("For a person; the same text for the same stream.")]
+    grid: tuple[int, ...]
+    is_measured: Annotated[
+        bool,
+        says("True if replays measured it; else it is taken to write what changed and read its arguments."),
+    ]
+    written: Bytes = 0
+    from_outside: Annotated[Bytes, says("Bytes that it reads and no launch before it wrote.")] = 0
+    read_inside: Annotated[Bytes, says("Bytes of what it writes that later launches read.")] = 0
+    overwritten: Annotated[Bytes, says("Bytes of what it writes that are gone before the range ends.")] = 0
+    changed_before: Annotated[
+        Bytes, says("Bytes that something outside the range changed since the launch before.")
+    ] = 0
+    changed_before_regions: Count = 0
+
+
 # `from` is a word of Python's.
 class Flow(Part, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
     """Bytes that one launch reads of what another wrote."""
@@ -90,6 +112,25 @@ class InspectRangeDocument(Document, frozen=True, kw_only=True):
     memory_bytes: Annotated[Bytes, says("Bytes of memory, as stored.")]
     digests: Annotated[str, says("verified, or what was not checked.")]
     notes: Notes
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Neighbouring launches as one: memory traffic now, and what of it goes."""
+
+    first: LaunchInRange
+    last: LaunchInRange
+    kernels: Names
+    reads: Annotated[Bytes, says("Bytes that the launches read, each launch counted separately.")]
+    writes: Annotated[Bytes, says("Bytes that they write, counted in the same way.")]
+    saved_reads: Annotated[Bytes, says("Bytes that one of them wrote, or has read before.")]
+    saved_writes: Annotated[Bytes, says("Bytes that are overwritten before anything else reads them.")]
+    more_writes: Annotated[
+        Bytes, says("Bytes that are saved too if nothing after the range needs what flows between them.")
+    ]
+    saved_launches: Count
+    traffic_ms: Annotated[float | None, says("Milliseconds of the traffic at the device's bandwidth.")]
+    fused_ms: Annotated[float | None, says("The same with all that may be saved.")]
 
 
 class RangeLimitsDocument(Document, frozen=True, kw_only=True):
