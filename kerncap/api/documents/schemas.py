@@ -31,7 +31,7 @@ DOCUMENTS = {
     "replay-limits": "api.documents.measurements:LimitsDocument",
     "verify": "report.documents.replay:VerifyDocument",
     "verify-corpus": "report.documents.replay:VerifyCorpusDocument",
-    "prove": "api.documents.replay:ProveDocument",
+    "prove": "report.documents.prove:ProveDocument",
     "blame": "api.documents.blame:BlameDocument",
     "profile": "api.documents.measurements:ProfileDocument",
     "tune": "api.documents.measurements:TuneDocument",

@@ -20,6 +20,7 @@ from kerncap.format import Reproducer
 from kerncap.printable import visible
 from kerncap.regular_file import read_regular_text
 from kerncap.replay.candidates.build import MODULES, SUFFIXES
+from kerncap.report.documents.prove import ComparedPasses, ProveDocument, SampledLaunch, Witness
 from kerncap.result_line import result_line
 
 if TYPE_CHECKING:
@@ -78,32 +79,40 @@ class ProveResult:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        seen, sample = self.proof.witness, self.proof.sample
-        return {
-            "result": self.words.result,
-            "reasons": self.words.reasons,
-            "a": str(self.a),
-            "b": None if self.b is None else str(self.b),
-            "then": [str(one) for one in self.then],
-            "launch": None if self.launch is None else str(self.launch),
-            "kernels": list(self.kernels),
-            "matched": [list(pair) for pair in self.matched],
-            "shown": self.words.shown,
-            "not_shown": self.words.not_shown,
-            "witness": None if seen is None else {
-                "inputs": seen.inputs, "tensor": seen.tensor, "element": seen.element,
-                "values": [f"{one:.17g}" for one in (seen.first, seen.second)],
-            },
-            "sample": None if sample is None else [
-                {"run": some, "programs": every} for some, every in sample.programs
-            ],
-            "passes": None if self.stages is None else {
-                "compared": self.stages.reached,
-                "guilty": list(self.stages.guilty), "not_modelled": list(self.stages.unread),
-            },
-            "elements": self.proof.elements,
-            "draws": self.proof.trials,
-        }  # fmt: skip
+        seen, sample = self.proof.witness, None
+        if self.proof.sample is not None:
+            first, second = (
+                SampledLaunch(run=some, programs=every) for some, every in self.proof.sample.programs
+            )
+            sample = first, second
+        return ProveDocument(
+            result=self.words.result,
+            reasons=tuple(self.words.reasons),
+            a=str(self.a),
+            b=None if self.b is None else str(self.b),
+            then=tuple(map(str, self.then)),
+            launch=None if self.launch is None else str(self.launch),
+            kernels=self.kernels,
+            matched=tuple(self.matched),
+            shown=tuple(self.words.shown),
+            not_shown=tuple(self.words.not_shown),
+            witness=None
+            if seen is None
+            else Witness(
+                inputs=seen.inputs,
+                tensor=seen.tensor,
+                element=seen.element,
+                values=(f"{seen.first:.17g}", f"{seen.second:.17g}"),
+            ),
+            sample=sample,
+            passes=None
+            if self.stages is None
+            else ComparedPasses(
+                compared=self.stages.reached, guilty=self.stages.guilty, not_modelled=self.stages.unread
+            ),
+            elements=self.proof.elements,
+            draws=self.proof.trials,
+        ).as_dict()
 
 
 def prove(a: Path | str, b: Path | str | None, options: ProveOptions | None = None) -> ProveResult:
