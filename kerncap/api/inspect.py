@@ -14,6 +14,16 @@ from kerncap.errors import UsageError
 from kerncap.format import Reproducer, WriteSet, schema
 from kerncap.format.elf import ElfProblem
 from kerncap.format.validate import view_bounds
+from kerncap.report.documents.inspect import (
+    Alias,
+    CodePlace,
+    InspectDocument,
+    ResolvedArgument,
+    ResolvedTensor,
+    Stored,
+    StoredRegion,
+    WrittenRegion,
+)
 
 DIGESTS_CHECKED_UP_TO = 256_000_000  # stored bytes; more only on request
 MAX_ALIASES = 1000
@@ -22,9 +32,8 @@ MAX_ALIASES = 1000
 def inspect(path: Path | str, verify: bool = False, at: Sequence[int] = ()) -> dict[str, Any]:
     """The manifest and derived facts of the reproducer at ``path``, as plain data for JSON.
 
-    Keys: path, manifest_sha256, manifest, arguments (views resolved), aliases, stored (bytes),
-    checks, write_set, digests ("verified", or what was not checked), notes. All digests are
-    checked up to `DIGESTS_CHECKED_UP_TO` stored bytes; ``verify`` unpacks and checks every chunk. ``at``:
+    `InspectDocument` says what the keys mean. All digests are checked up to `DIGESTS_CHECKED_UP_TO` stored
+    bytes; ``verify`` unpacks and checks every chunk. ``at``:
     bytes from the beginning of the kernel's code, for each of which ``places`` has the line of the source.
     Raises FormatError, UsageError.
     """
@@ -33,22 +42,22 @@ def inspect(path: Path | str, verify: bool = False, at: Sequence[int] = ()) -> d
         checks = reproducer.checks()
         write_set = WriteSet.load(reproducer)
         manifest = reproducer.manifest
-        return {
-            "path": str(path),
-            "manifest_sha256": reproducer.manifest_sha256,
-            "manifest": msgspec.to_builtins(manifest),
-            "arguments": [_argument(manifest, argument) for argument in manifest.arguments],
-            "aliases": _aliases(manifest),
-            "stored": _stored(reproducer),
-            "checks": msgspec.to_builtins(checks) if checks is not None else None,
-            "write_set": _write_set(reproducer, write_set),
-            "digests": digests,
-            "notes": [*manifest.notes, *reproducer.notes],
-            **({"places": _places(reproducer, at)} if at else {}),
-        }
+        return InspectDocument(
+            path=str(path),
+            manifest_sha256=reproducer.manifest_sha256,
+            manifest=manifest,
+            arguments=tuple(_argument(manifest, argument) for argument in manifest.arguments),
+            aliases=tuple(_aliases(manifest)),
+            stored=_stored(reproducer),
+            checks=msgspec.to_builtins(checks),
+            write_set=None if write_set is None else _write_set(reproducer, write_set),
+            digests=digests,
+            notes=(*manifest.notes, *reproducer.notes),
+            places=tuple(_places(reproducer, at)) if at else msgspec.UNSET,
+        ).as_dict()
 
 
-def _places(reproducer: Reproducer, at: Sequence[int]) -> list[dict[str, Any]]:
+def _places(reproducer: Reproducer, at: Sequence[int]) -> Iterator[CodePlace]:
     """The file and line that each offset of the kernel's code comes from; None if it comes from none."""
     from kerncap.capture.source.native import line_table
 
@@ -64,14 +73,11 @@ def _places(reproducer: Reproducer, at: Sequence[int]) -> list[dict[str, Any]]:
             "(nvcc) or -g (hipcc), and capture it again"
         )
     starts = [place.offset for place in found]
-    made = []
     for offset in at:
         place = found[max(0, bisect(starts, offset) - 1)]
         inside = place.offset <= offset < place.offset + place.size
-        made.append({
-            "offset": offset, "file": place.file if inside else None, "line": place.line if inside else None
-        })  # fmt: skip
-    return made
+        file, line = (place.file, place.line) if inside else (None, None)
+        yield CodePlace(offset=offset, file=file, line=line)
 
 
 def _check_digests(reproducer: Reproducer, verify: bool) -> str:
@@ -84,60 +90,58 @@ def _check_digests(reproducer: Reproducer, verify: bool) -> str:
     return "verified" if small else f"digests of memory not checked ({log.size(stored)}; --verify)"
 
 
-def _stored(reproducer: Reproducer) -> dict[str, Any]:
+def _stored(reproducer: Reproducer) -> Stored:
     memory = reproducer.manifest.memory
     regions = []
     for number in range(len(reproducer.manifest.regions)):
         pre, post = reproducer.index.region_bytes(number)
         changed = len(reproducer.chunks_changed(number))
-        regions.append({"pre_bytes": pre, "post_bytes": post, "chunks_changed": changed})
-    return {
-        "memory_bytes": memory.stored_bytes + memory.index.size,
-        "pre_bytes": memory.pre_bytes,
-        "post_bytes": memory.post_bytes,
-        "chunks": len(reproducer.index.table),
-        "regions": regions,
-    }
+        regions.append(StoredRegion(pre_bytes=pre, post_bytes=post, chunks_changed=changed))
+    return Stored(
+        memory_bytes=memory.stored_bytes + memory.index.size,
+        pre_bytes=memory.pre_bytes,
+        post_bytes=memory.post_bytes,
+        chunks=len(reproducer.index.table),
+        regions=tuple(regions),
+    )
 
 
-def _write_set(reproducer: Reproducer, write_set: WriteSet | None) -> list[dict[str, Any]] | None:
-    if write_set is None:
-        return None
-    return [
-        {
-            "region": region,
-            "written_bytes": write_set.written_bytes(region),
-            "size": reproducer.manifest.regions[region].size,
-            "also_input": write_set.also_input(region),
-        }
+def _write_set(reproducer: Reproducer, write_set: WriteSet) -> tuple[WrittenRegion, ...]:
+    return tuple(
+        WrittenRegion(
+            region=region,
+            written_bytes=write_set.written_bytes(region),
+            size=reproducer.manifest.regions[region].size,
+            also_input=write_set.also_input(region),
+        )
         for region in write_set.regions
-    ]
+    )
 
 
-def _argument(manifest: schema.Manifest, argument: schema.Argument) -> dict[str, Any]:
+def _argument(manifest: schema.Manifest, argument: schema.Argument) -> ResolvedArgument:
     """The argument with its tensors resolved to dtype, shape, strides and address."""
-    plain: dict[str, Any] = {"name": argument.name, "role": argument.role}
-    tensors = [_tensor(manifest, number) for number in _views_of(argument.value)]
-    plain["kind"] = argument.value.__struct_config__.tag
-    if tensors:
-        plain["tensors"] = tensors
-    return plain
+    return ResolvedArgument(
+        name=argument.name,
+        role=argument.role,
+        kind=str(argument.value.__struct_config__.tag),
+        tensors=tuple(_tensor(manifest, number) for number in _views_of(argument.value)) or msgspec.UNSET,
+    )
 
 
-def _tensor(manifest: schema.Manifest, number: int) -> dict[str, Any]:
+def _tensor(manifest: schema.Manifest, number: int) -> ResolvedTensor:
     view = manifest.views[number]
     address = manifest.regions[view.region].base + view.offset
-    return {
-        "view": number,
-        "name": view.name,
-        "dtype": view.dtype,
-        "shape": list(view.shape),
-        "strides": list(view.strides),
-        "region": view.region,
-        "offset": view.offset,
-        "address": address,
-        "alignment": min(address & -address, 4096) if address else 4096,
-    }
+    return ResolvedTensor(
+        view=number,
+        name=view.name,
+        dtype=view.dtype,
+        shape=view.shape,
+        strides=view.strides,
+        region=view.region,
+        offset=view.offset,
+        address=address,
+        alignment=min(address & -address, 4096) if address else 4096,
+    )
 
 
 def _views_of(value: schema.Value) -> Iterator[int]:
@@ -148,7 +152,7 @@ def _views_of(value: schema.Value) -> Iterator[int]:
             yield from _views_of(item)
 
 
-def _aliases(manifest: schema.Manifest) -> list[dict[str, Any]]:
+def _aliases(manifest: schema.Manifest) -> list[Alias]:
     """Pairs of tensor arguments whose byte ranges overlap, the first `MAX_ALIASES` of them."""
     ranges = []
     for argument in manifest.arguments:
@@ -159,12 +163,12 @@ def _aliases(manifest: schema.Manifest) -> list[dict[str, Any]]:
             if bounds is not None:
                 ranges.append((view.region, *bounds, argument.name if whole else view.name or argument.name))
     ranges.sort()
-    found: list[dict[str, Any]] = []
+    found: list[Alias] = []
     for place, (region, first, last, name) in enumerate(ranges):
         for other_region, other_first, other_last, other in ranges[place + 1 :]:
             if other_region != region or other_first >= last or len(found) >= MAX_ALIASES:
                 break
             overlap = min(last, other_last) - other_first
             same = (first, last) == (other_first, other_last)
-            found.append({"arguments": [name, other], "region": region, "bytes": overlap, "same_range": same})
+            found.append(Alias(arguments=(name, other), region=region, bytes=overlap, same_range=same))
     return found

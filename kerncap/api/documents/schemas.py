@@ -21,7 +21,7 @@ DOCUMENTS = {
     "arm": "report.documents.capture:ArmDocument",
     "from-core": "api.documents.core:FromCoreDocument",
     "from-recording": "report.documents.capture:FromRecordingDocument",
-    "inspect": "api.documents.inspect:InspectDocument",
+    "inspect": "report.documents.inspect:InspectDocument",
     "inspect-range": "report.documents.ranges:InspectRangeDocument",
     "replay": "report.documents.replay:ReplayDocument",
     "replay-range": "report.documents.ranges:ReplayRangeDocument",
