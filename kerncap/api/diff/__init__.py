@@ -16,7 +16,7 @@ from typing import Any
 
 from kerncap import scratch
 from kerncap.api.diff.code_diff import MOST_LINES, STAGES, code, side_by_side, source, stage_texts
-from kerncap.api.diff.diff_result import ReproducerDiff, SideInfo
+from kerncap.api.diff.diff_result import ReproducerDiff
 from kerncap.api.diff.document_diff import DocumentDiff, compare_documents
 from kerncap.api.diff.fact_diff import arguments, environment, launch
 from kerncap.api.diff.memory_diff import MOST_LISTED, MOST_READ, Memory
@@ -28,6 +28,7 @@ from kerncap.log import one_line
 from kerncap.log import size as size_text
 from kerncap.regular_file import read_regular
 from kerncap.replay.memory_names import view_name
+from kerncap.report.documents.diff import SideInfo
 
 __all__ = [
     "STAGES", "DocumentDiff", "ReproducerDiff", "diff", "diff_reproducers", "diff_results", "stage_rows",

@@ -15,12 +15,12 @@ from itertools import islice
 from pathlib import Path
 
 from kerncap import child, scratch
-from kerncap.api.diff.diff_result import CodeDiff, SourceDiff
 from kerncap.format import Reproducer
 from kerncap.format.schema import StoredFile
 from kerncap.log import size as size_text
 from kerncap.replay import trust
 from kerncap.replay.stage_diff import compare_stage, normalised
+from kerncap.report.documents.diff import CodeDiff, SourceDiff
 from kerncap.search_path import kept
 
 TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")

@@ -6,20 +6,19 @@ times the ratio is shown; they are never equal, so they count as different only 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from kerncap.answer import Answer
 from kerncap.api.diff.diff_result import WORDS
 from kerncap.errors import UsageError
-from kerncap.format.document_types import says
 from kerncap.log import one_line
+from kerncap.report.documents.diff import Difference, DiffResultsDocument
 
 # Keys that only documents of that command have together. Those of one with another's keys too stand first.
 _KINDS = {
@@ -59,15 +58,6 @@ _ROW = ("grid", "block", "shared_bytes", "config", "device", "range", "route", "
 _MOST_CHANGES = 2_000
 _MOST_DEPTH = 32
 _NOISE = 1e-9  # of floats that went through text
-
-
-@dataclass(frozen=True)
-class Difference:
-    where: Annotated[str, says("Key, with the keys above it.")]
-    kind: Annotated[Literal["value", "time", "told"], says("told: identifies the run; not a result.")]
-    a: Any
-    b: Any
-    ratio: Annotated[float | None, says("B divided by A, for times.")] = None
 
 
 @dataclass(frozen=True)
@@ -111,17 +101,10 @@ class DocumentDiff:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        return {
-            "result": WORDS[self.answer],
-            "kind": "results",
-            "command": self.command,
-            "a": self.a,
-            "b": self.b,
-            "changes": [dataclasses.asdict(one) for one in self.changes],
-            "omitted": self.omitted,
-            "max_ratio": self.max_ratio,
-            "slower": [one.where for one in self.slower],
-        }
+        slower = tuple(one.where for one in self.slower)
+        return DiffResultsDocument(
+            result=WORDS[self.answer], kind="results", **vars(self), slower=slower
+        ).as_dict()
 
 
 def kind_of(document: dict[str, Any]) -> str | None:

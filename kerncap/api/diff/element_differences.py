@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from kerncap.api.diff.diff_result import Bin, First, Heat, Histogram, Measure, StateDiff
 from kerncap.format.memory_index import State
 from kerncap.replay.worker.common.error_statistics import Errors
 from kerncap.replay.worker.native.dtypes import Number
+from kerncap.report.documents.diff import Bin, First, Heat, Histogram, Measure, StateDiff
 
 MAP_ROWS, MAP_COLUMNS = 16, 64
 _MOST_POWER = 1100  # of two: the range of a float64

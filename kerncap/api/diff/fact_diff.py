@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from kerncap.api.diff.diff_result import Change
 from kerncap.api.diff.pairing import Pairs, Pointers
 from kerncap.format import Reproducer, schema
 from kerncap.format.schema import Manifest
 from kerncap.log import one_line
 from kerncap.replay.memory_names import view_name
 from kerncap.replay.write_set_units import units
+from kerncap.report.documents.diff import Change
 from kerncap.report.inspect_text import value_text
 
 # More than a compiler or a copy engine makes use of is chance: where an allocator happened to put it.

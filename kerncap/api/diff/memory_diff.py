@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kerncap.api.diff.diff_result import NOT_COMPARED, RegionDiff, StateDiff, ViewDiff
+from kerncap.api.diff.diff_result import NOT_COMPARED
 from kerncap.api.diff.element_differences import Difference
 from kerncap.api.diff.pairing import Pairs, Pointers
 from kerncap.api.diff.windows import MOST_MASKED, Chunks, Idle, Window, blocks
@@ -22,6 +22,7 @@ from kerncap.format.memory_index import State
 from kerncap.format.schema import View
 from kerncap.replay.memory_names import view_name
 from kerncap.replay.worker.native.dtypes import Number
+from kerncap.report.documents.diff import RegionDiff, StateDiff, ViewDiff
 
 MOST_READ = 16 << 30  # bytes of both sides together
 MOST_LISTED = 1000  # views and regions of each kind that are looked into and listed

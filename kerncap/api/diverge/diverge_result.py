@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from kerncap.answer import Answer
-from kerncap.api.diff.diff_result import WORDS, Change, ReproducerDiff
+from kerncap.api.diff.diff_result import WORDS, ReproducerDiff
 from kerncap.capture.payloads import TracedRecord
 from kerncap.format.document_types import Count, Frame, Line, Names, Nanoseconds, Path, says
+from kerncap.report.documents.diff import Change
 from kerncap.sanitizer.findings import LaunchReport
 
 # In which way the first difference came in.

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kerncap.api.diff.diff_result import Change
 from kerncap.api.diverge.align import Step, align, value_key
 from kerncap.capture.payloads import HashedRegion, TracedRecord
 from kerncap.capture.trace_file import Trace, TracedProcess
 from kerncap.format import schema
 from kerncap.format.contract import word
 from kerncap.log import one_line
+from kerncap.report.documents.diff import Change
 from kerncap.report.inspect_text import value_text
 
 _MOST_TEXT = 120

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from kerncap.api.diff.diff_result import Change
 from kerncap.api.diverge.diverge_result import Place, RunInfo
-from kerncap.api.documents.diff import DiffDocument, Equal
 from kerncap.format.document_types import Count, Document, Names, Notes, Part, says
+from kerncap.report.documents.diff import Change, DiffDocument, Equal
 
 
 class DivergeFindings(Part, frozen=True, kw_only=True):

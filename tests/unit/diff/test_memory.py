@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from kerncap.answer import Answer
 from kerncap.api.diff import diff_reproducers, element_differences, memory_diff
-from kerncap.api.diff.diff_result import ReproducerDiff, StateDiff
+from kerncap.api.diff.diff_result import ReproducerDiff
 from kerncap.format import schema
 from kerncap.report.diff_text import render
+from kerncap.report.documents.diff import StateDiff
 from tests.unit.diff.tensor_reproducers import make, same, view
 
 BASES = (0x7F0000000000, 0x7F8000000000)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kerncap.api.diff.diff_result import Change
 from kerncap.api.diverge.launch_differences import Pair, pairs_of
 from kerncap.api.diverge.noise import Noise
 from kerncap.capture import trace_file
 from kerncap.capture.payloads import HashedRegion, TracedRecord
 from kerncap.errors import FormatError
 from kerncap.format import schema
+from kerncap.report.documents.diff import Change
 from tests.unit.diverge.launches import digest, launch, run
 
 
