@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any, Literal
 
 from kerncap.answer import Answer
 from kerncap.api.diff.diff_result import WORDS, ReproducerDiff
-from kerncap.capture.payloads import TracedRecord
-from kerncap.format.document_types import Count, Frame, Line, Names, Nanoseconds, Path, says
 from kerncap.report.documents.diff import Change
+from kerncap.report.documents.diverge import DivergeDocument, DivergeFindings, DivergeLaunch, Place, RunInfo
 from kerncap.sanitizer.findings import LaunchReport
 
 # In which way the first difference came in.
@@ -20,45 +18,6 @@ MEMORY = "memory"  # its inputs differ, and no traced launch before it differs
 ONLY = "only"  # one side does not launch it
 MOVED = "moved"  # both launch it, in another order
 RAISED = "raised"  # it raised an error on one side, or another one
-
-
-@dataclass(frozen=True)
-class RunInfo:
-    """One of the two runs."""
-
-    name: str
-    command: Names
-    recorded: Annotated[str | None, says("File of `kerncap trace`, if it was not run now.")]
-    rank: Annotated[int | None, says("Rank whose launches were compared, with --ranks.")]
-    launches: Annotated[Count, says("Triton launches that were traced.")]
-    status: Annotated[int, says("Exit status of the program.")]
-    wall_ns: Nanoseconds
-    hashing_ns: Annotated[
-        Nanoseconds, says("Nanoseconds of wall_ns that kerncap took; a sum over processes.")
-    ]
-
-
-@dataclass(frozen=True)
-class Place:
-    """A launch."""
-
-    kernel: str
-    ordinal: Annotated[Count, says("Launch of this kernel in its process, from 0.")]
-    position: Annotated[Count, says("Triton launch in its process, from 0.")]
-    process: Annotated[Count, says("Process of the run, by rank and start, from 0.")]
-    file: Annotated[str | None, says("File that defines the kernel.")]
-    line: Line | None
-    launched_from: Annotated[Frame | None, says("File, line and function that launch it.")]
-    reproducer: Path | None = None
-
-    @classmethod
-    def of(cls, launch: TracedRecord, process: int, reproducer: str | None = None) -> Place:
-        kernel = launch.kernel
-        stack = launch.python_stack
-        return cls(
-            kernel.name, launch.ordinal, launch.launch, process, kernel.file, kernel.line,
-            stack[-1] if stack else None, reproducer,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,7 +37,7 @@ class Named:
     since: Place | None = None
     raised: tuple[str | None, str | None] = (None, None)
     diff: ReproducerDiff | None = None
-    sanitized: tuple[tuple[str, tuple[LaunchReport, ...]], ...] = ()
+    sanitized: tuple[tuple[Literal["A", "B"], tuple[LaunchReport, ...]], ...] = ()
     problems: tuple[str, ...] = ()  # why a reproducer or a report is missing
 
 
@@ -112,38 +71,19 @@ class Divergence:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        return {
-            "result": WORDS[self.answer],
-            **{
-                each.name: getattr(self, each.name)
-                for each in dataclasses.fields(self)
-                if each.name not in ("a", "b", "named", "nondeterministic", "changed", "within", "harmless")
-            },
-            "a": dataclasses.asdict(self.a),
-            "b": dataclasses.asdict(self.b),
-            "named": None if self.named is None else _named(self.named),
-            "nondeterministic": [_named(one) for one in self.nondeterministic],
-            **{
-                name: [dataclasses.asdict(one) for one in getattr(self, name)]
-                for name in ("changed", "within", "harmless")
-            },
+        found = {
+            "named": None if self.named is None else _launch(self.named),
+            "nondeterministic": tuple(map(_launch, self.nondeterministic)),
         }
+        return DivergeDocument(result=WORDS[self.answer], **{**vars(self), **found}).as_dict()
 
 
-def _named(one: Named) -> dict[str, Any]:
-    return {
-        "kind": one.kind,
-        "a": None if one.a is None else dataclasses.asdict(one.a),
-        "b": None if one.b is None else dataclasses.asdict(one.b),
-        "before": one.before,
-        "after": one.after,
-        "changed": [dataclasses.asdict(change) for change in one.changed],
-        "since": None if one.since is None else dataclasses.asdict(one.since),
-        "raised": one.raised,
-        "diff": None if one.diff is None else one.diff.as_dict(),
-        "sanitized": [
-            {"side": side, "findings": [finding.message for report in reports for finding in report.findings]}
-            for side, reports in one.sanitized
-        ],
-        "problems": one.problems,
-    }
+def _launch(one: Named) -> DivergeLaunch:
+    sanitized = tuple(
+        DivergeFindings(
+            side=side, findings=tuple(finding.message for report in reports for finding in report.findings)
+        )
+        for side, reports in one.sanitized
+    )
+    diff = None if one.diff is None else one.diff.document()
+    return DivergeLaunch(**{**vars(one), "diff": diff, "sanitized": sanitized})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from kerncap import log
 from kerncap.api.diff import diff_reproducers, opened
 from kerncap.api.diff.diff_result import ReproducerDiff
-from kerncap.api.diverge.diverge_result import ARGUMENTS, LAUNCH, MEMORY, Named, Place
+from kerncap.api.diverge.diverge_result import ARGUMENTS, LAUNCH, MEMORY, Named
 from kerncap.api.diverge.launch_differences import Pair
 from kerncap.api.diverge.recorded_side import shown
 from kerncap.api.diverge.two_runs import Captured, Side, capture_launch
@@ -17,6 +18,7 @@ from kerncap.api.sanitize import sanitize_reproducer
 from kerncap.capture.trace_file import Trace
 from kerncap.errors import KerncapError
 from kerncap.format import WriteSet
+from kerncap.report.documents.diverge import Place
 from kerncap.sanitizer.findings import LaunchReport
 
 
@@ -192,9 +194,10 @@ def judge(pair: Pair, captured: tuple[Captured, Captured], tolerance: Tolerance)
 
 def sanitized(named: Named) -> Named:
     """With the sanitizer's reports of its reproducers, or why there are none."""
-    found: list[tuple[str, tuple[LaunchReport, ...]]] = []
+    found: list[tuple[Literal["A", "B"], tuple[LaunchReport, ...]]] = []
+    sides: tuple[Literal["A", "B"], ...] = ("A", "B")
     problems = list(named.problems)
-    for side, place in (("A", named.a), ("B", named.b)):
+    for side, place in zip(sides, (named.a, named.b), strict=True):
         if place is None or place.reproducer is None:
             continue
         try:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kerncap.api.diverge.align import by_shape
-from kerncap.api.diverge.diverge_result import MOVED, ONLY, RAISED, Divergence, Named, Place, RunInfo
+from kerncap.api.diverge.diverge_result import MOVED, ONLY, RAISED, Divergence, Named
 from kerncap.api.diverge.judge import (
     Captures,
     Judged,
@@ -27,6 +27,7 @@ from kerncap.capture.options import Selection
 from kerncap.capture.payloads import TracedRecord
 from kerncap.capture.trace_file import Trace
 from kerncap.format.contract import word
+from kerncap.report.documents.diverge import Place, RunInfo
 
 
 class Search:

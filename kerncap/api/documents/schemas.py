@@ -36,7 +36,7 @@ DOCUMENTS = {
     "profile": "api.documents.measurements:ProfileDocument",
     "tune": "api.documents.measurements:TuneDocument",
     "sanitize": "report.documents.sanitize:SanitizeDocument",
-    "diverge": "api.documents.diverge:DivergeDocument",
+    "diverge": "report.documents.diverge:DivergeDocument",
     "diff": "report.documents.diff:DiffDocument",
     "diff-results": "report.documents.diff:DiffResultsDocument",
     "slice": "report.documents.ranges:SliceDocument",
