@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.api.candidate_file import refuse_inside
+from kerncap.api.documents import measurements as documents
+from kerncap.api.documents.measurements import Evidence, ProfileDocument
 from kerncap.api.replay import ReplayOptions
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
@@ -46,15 +48,23 @@ class ProfileResult:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        return {
-            "kernel": self.kernel,
-            "device": self.device,
-            "ncu": self.ncu,
-            "head": self.head,
-            "claims": [claim.as_dict() for claim in self.claims],
-            "metrics": dict(self.row.metrics),
-            "report": str(self.report) if self.report else None,
-        }
+        return ProfileDocument(
+            kernel=self.kernel,
+            device=self.device,
+            ncu=self.ncu,
+            head=self.head,
+            claims=tuple(
+                documents.Claim(
+                    topic=claim.topic,
+                    severity=claim.severity,
+                    text=claim.text,
+                    evidence=tuple(Evidence(metric=name, value=value) for name, value in claim.evidence),
+                )
+                for claim in self.claims
+            ),
+            metrics=dict(self.row.metrics),
+            report=str(self.report) if self.report else None,
+        ).as_dict()
 
 
 def profile(

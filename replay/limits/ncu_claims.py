@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Literal
 
 from kerncap.replay.limits.counters import DRAM_SHARES
 from kerncap.replay.limits.ncu_csv import KernelRow
@@ -70,12 +70,15 @@ _UNITS: Mapping[str, str] = {
 }
 
 
+Severity = Literal["problem", "limit", "fact"]
+
+
 @dataclass(frozen=True)
 class Claim:
-    """``severity``: ``problem``, ``limit`` (what holds the launch back) or ``fact``."""
+    """A ``limit`` is what holds the launch back."""
 
     topic: str
-    severity: str
+    severity: Severity
     text: str
     evidence: tuple[tuple[str, float], ...]
 
@@ -83,14 +86,6 @@ class Claim:
     def at_limit(self) -> bool:
         """Whether something that it names is busy as hardly anything gets."""
         return self.severity == "limit" and any(value >= BUSY for _, value in self.evidence)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "topic": self.topic,
-            "severity": self.severity,
-            "text": self.text,
-            "evidence": [{"metric": name, "value": value} for name, value in self.evidence],
-        }
 
 
 Rule = Callable[[KernelRow], Iterator[Claim]]
@@ -202,7 +197,7 @@ def _stalls(row: KernelRow) -> Iterator[Claim]:
         if whole and value / whole >= STALL_SHARE and stall != "selected":
             text = STALLS.get(stall, stall.replace("_", " "))
             evidence = ((metric, value), *((latency,) if latency else ()))
-            severity = "fact" if stall == "not_selected" else "problem"
+            severity: Severity = "fact" if stall == "not_selected" else "problem"
             yield Claim(
                 "stalls", severity, f"a warp spends {100 * value / whole:.0f} % of its time {text}", evidence
             )
@@ -224,7 +219,7 @@ def _occupancy(row: KernelRow) -> Iterator[Claim]:
     if theory and limits and theory[1] < 100:
         least = min(value for _, value in limits)
         what = ", ".join(_LIMITERS[name] for name, value in limits if value == least)
-        severity = "problem" if theory[1] < LOW_OCCUPANCY else "fact"
+        severity: Severity = "problem" if theory[1] < LOW_OCCUPANCY else "fact"
         yield Claim(
             "occupancy", severity,
             f"at most {theory[1]:.0f} % of the warps fit, {least:.0f} blocks per SM: {what}",

@@ -20,6 +20,7 @@ from kerncap.format.document_types import (
     says,
 )
 from kerncap.replay.limits.launch_work import Traffic
+from kerncap.replay.limits.ncu_claims import Severity
 from kerncap.replay.paired_times import Ratio
 
 
@@ -107,7 +108,7 @@ class Evidence(Part, frozen=True, kw_only=True):
 
 class Claim(Part, frozen=True, kw_only=True):
     topic: str
-    severity: Literal["problem", "limit", "fact"]
+    severity: Severity
     text: str
     evidence: tuple[Evidence, ...]
 

@@ -109,7 +109,7 @@ def test_a_profile_explains_a_copy(kerncap: CommandLine) -> None:
     kept = kerncap.folder / "copy.ncu-rep"
     path = captured(kerncap, "copy_kernel", PROGRAM)
     result = profile(path, ReplayOptions(trust=True), output=kept)
-    print([claim.as_dict() for claim in result.claims], sorted(result.row.metrics))
+    print(result.claims, sorted(result.row.metrics))
     assert kept.stat().st_size > 0
     first = result.claims[0]
     assert "memory-bound" in first.text and "dram_" in first.evidence[0][0]
