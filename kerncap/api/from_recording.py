@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from kerncap.capture.recordings.recorded import Lacking, LeftOut, Recorded
 from kerncap.errors import UsageError
 from kerncap.format import ReproducerWriter, schema
 from kerncap.regular_file import open_regular
+from kerncap.report.documents.capture import FromRecordingDocument
 from kerncap.whole_files import writing
 
 _NO_RESULT = "no result was recorded: there is nothing to compare with"
@@ -34,12 +34,12 @@ class Imported:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``kerncap from-recording --json``."""
-        return {
-            "path": str(self.recording),
-            "tool": self.tool,
-            "reproducers": [str(path) for path in self.paths],
-            "left_out": [dataclasses.asdict(each) for each in self.left_out],
-        }
+        return FromRecordingDocument(
+            path=str(self.recording),
+            tool=self.tool,
+            reproducers=tuple(map(str, self.paths)),
+            left_out=self.left_out,
+        ).as_dict()
 
 
 def from_recording(
