@@ -17,6 +17,7 @@ from kerncap.exit_status import exit_status, worst
 from kerncap.log import counted
 from kerncap.printable import visible
 from kerncap.replay.pool import Pool
+from kerncap.report.documents.replay import OfCorpus, VerifyCorpusDocument
 from kerncap.search_path import inside_reproducer
 
 _MANIFEST = "manifest.json"
@@ -72,18 +73,18 @@ class CorpusResult:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        reproducers = [
-            {
-                "path": str(each.path),
-                "exit_status": int(each.exit_status),
-                "error": None if each.error is None else str(each.error),
-                "verdict": None if each.result is None else each.result.as_dict(),
-            }
+        reproducers = tuple(
+            OfCorpus(
+                path=str(each.path),
+                exit_status=int(each.exit_status),
+                error=None if each.error is None else str(each.error),
+                verdict=None if each.result is None else each.result.document(),
+            )
             for each in self.judged
-        ]
-        return {
-            "result": self.answer.value, "summary": self.summary, **self.counts, "reproducers": reproducers,
-        }  # fmt: skip
+        )
+        return VerifyCorpusDocument(
+            result=self.answer.value, summary=self.summary, **self.counts, reproducers=reproducers
+        ).as_dict()
 
 
 def reproducers_of(paths: Sequence[Path]) -> list[Path]:
