@@ -29,18 +29,24 @@ def command(show_origin: bool, as_json: bool) -> int:
     read = settings.read()
     shown = _shown(read)
     if as_json:
-        ignored = [{"name": name, "file": str(path)} for name, path in read.ignored]
-        click.echo(json.dumps({"settings": shown, "ignored": ignored}, indent=1))
+        from kerncap.api.documents.doctor import ConfigDocument, IgnoredSetting, SettingInForce
+
+        document = ConfigDocument(
+            settings=tuple(SettingInForce(name=name, value=value, origin=at) for name, value, at in shown),
+            ignored=tuple(IgnoredSetting(name=name, file=str(path)) for name, path in read.ignored),
+        )
+        click.echo(json.dumps(document.as_dict(), indent=1))
         return 0
     columns = ("name", "value", "origin") if show_origin else ("name", "value")
-    rows = [["-" if each[name] is None else str(each[name]) for name in columns] for each in shown]
+    rows = [["-" if cell is None else cell for cell in row[: len(columns)]] for row in shown]
     click.echo(table(columns, rows), nl=False)
     for name, path in read.ignored:
         log.line(f"{path}: {name}: can't be set in a file; give it on the command line")
     return 0
 
 
-def _shown(read: settings.Settings) -> list[dict[str, Any]]:
+def _shown(read: settings.Settings) -> list[tuple[str, str | None, str]]:
+    """Name, value and origin of each."""
     given = {(each.command, each.option): each for each in read.found}
     found = []
     for name, options in settings.ALLOWED.items():
@@ -52,7 +58,7 @@ def _shown(read: settings.Settings) -> list[dict[str, Any]]:
             default = parameters[parameter].default
             value = each.value if each is not None else _plain(default)
             origin = DEFAULT if each is None else str(each.origin)
-            found.append({"name": f"{name}.{option}", "value": value, "origin": origin})
+            found.append((f"{name}.{option}", value, origin))
     return found
 
 
