@@ -28,10 +28,15 @@ from kerncap.sanitizer.findings import Finding, LaunchReport, OtherAccess, Progr
 from kerncap.sanitizer.ttir.ir import Location
 
 
-def document(
-    reports: Sequence[LaunchReport], program: Program = NO_PROGRAM, baseline: Baseline | None = None
-) -> dict[str, Any]:
-    """``{"result": "pass" | "fail" | "undecided", "launches": […]}``; one entry per different launch."""
+def document(reports: Sequence[LaunchReport], program: Program = NO_PROGRAM) -> dict[str, Any]:
+    """The document of launches as plain data."""
+    return launches(reports, program).as_dict()
+
+
+def launches(
+    reports: Sequence[LaunchReport], program: Program, baseline: Baseline | None = None
+) -> SanitizedLaunches:
+    """One entry per different launch."""
     return SanitizedLaunches(
         result=counts_of_run(reports, program, baseline).answer.value,
         causes=_causes(reports, baseline),
@@ -39,7 +44,7 @@ def document(
         host_reads=tuple(
             SanitizeHostRead(**vars(read), message=message_of(read)) for read in program.host_reads
         ),
-    ).as_dict()
+    )
 
 
 def _causes(reports: Sequence[LaunchReport], baseline: Baseline | None) -> tuple[SanitizeCause, ...]:
