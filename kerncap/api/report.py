@@ -18,6 +18,7 @@ from kerncap.format.folder import is_range
 from kerncap.format.private import Finding, Scrubber
 from kerncap.regular_file import read_regular
 from kerncap.report import markdown
+from kerncap.report.documents.sharing import ReportDocument
 from kerncap.report.html import Material, render
 from kerncap.report.html.results import checked, told
 from kerncap.report.html.timeline_lanes import condensed
@@ -43,16 +44,8 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
-        return {
-            "path": str(self.path),
-            "written": True,
-            "reason": None,
-            "size_bytes": self.size_bytes,
-            "kernel": self.kernel,
-            "results": list(self.results),
-            "left_out": list(self.left_out),
-            "findings": [one.as_dict() for one in self.findings],
-        }
+        found = {**vars(self), "path": str(self.path)}
+        return ReportDocument(written=True, reason=None, **found).as_dict()
 
 
 def report(

@@ -82,11 +82,11 @@ class ReportDocument(Document, frozen=True, kw_only=True):
     path: Annotated[Path | None, says("The page; null if nothing was written.")]
     written: bool
     reason: Annotated[str | None, says("Why nothing was written.")]
-    findings: Annotated[tuple[Finding, ...], says("Private data, with replacements.")]
     size_bytes: Annotated[Bytes | UnsetType, says("Bytes of the page.")] = UNSET
     kernel: str | UnsetType = UNSET
     results: Annotated[Names | UnsetType, says("Results that the page shows.")] = UNSET
     left_out: Annotated[Names | UnsetType, says("Parts that the page leaves out, with the reason.")] = UNSET
+    findings: Annotated[tuple[Finding, ...], says("Private data, with replacements.")]
 
 
 class CollectedReproducer(Part, frozen=True, kw_only=True):
