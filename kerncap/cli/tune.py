@@ -103,5 +103,6 @@ def command(repros: tuple[Path, ...], as_json: bool, html_path: Path | None, **o
 
 
 def _started(space: Any, legal: Any, facts: Any) -> None:
-    what = log.counted(legal.size, "configuration" if legal.exact else "combination")
-    log.line(f"tune: {what} of {log.counted(len(space.parameters), 'parameter')} on {facts['device']}")
+    log.line(
+        f"tune: {legal.counted} of {log.counted(len(space.parameters), 'parameter')} on {facts['device']}"
+    )

@@ -13,6 +13,7 @@ from kerncap.report.verdict_text import milliseconds
 from kerncap.result_line import result_line
 
 _SHOWN = 12
+_COLUMNS = 8  # of parameters: launches of a range have many
 _SHOWN_REASONS = 6
 
 
@@ -36,10 +37,7 @@ def render(result: Any) -> str:
 
 
 def _space(result: Any) -> list[str]:
-    size = f"{result.legal.size:,}"
-    what = (
-        f"{size} configurations" if result.legal.exact else f"{size} combinations before constraints, sampled"
-    )
+    what = result.legal.counted + ("" if result.legal.exact else " before constraints, sampled")
     named = ", ".join(f"{p.name} {_values(p.values)}" for p in result.parameters)
     lines = [f"space: {what}: {one_line(named, 1000)}"]
     lines += [f"  not tuned: {one_line(name)} ({one_line(why)})" for name, why in result.pinned.items()]
@@ -68,6 +66,10 @@ def _table(result: Any) -> str:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     names = [parameter.name for parameter in result.parameters]
     names += sorted({name for trial in result.found.all() for name in trial.point} - set(names))
+    rows = _ranked(result)[:_SHOWN]
+    if len(names) > _COLUMNS:
+        shown = [next(iter(by_digest.values())).point for by_digest in rows]
+        names = [name for name in names if len({_cell(point.get(name)) for point in shown}) > 1][:_COLUMNS]
     for name in names:
         table.add_column(name, justify="right")
     for shape in result.shapes:
@@ -81,7 +83,7 @@ def _table(result: Any) -> str:
         *[milliseconds(shape.original_ms) for shape in result.shapes],
         "", "", "as captured", style="dim",
     )  # fmt: skip
-    for by_digest in _ranked(result)[:_SHOWN]:
+    for by_digest in rows:
         first = next(iter(by_digest.values()))
         cells = []
         for shape in result.shapes:

@@ -249,18 +249,18 @@ class RangeEngine(Engine):
         for each in self.row(name):
             super().unload(each)
 
-    def load_one(self, path: Path, config: Config) -> Compiled:
-        """As `load_candidate`, of a module that has one launch, in another configuration."""
-        [name] = self._parts[CANDIDATE]
-        self.load_launch(name, self._whole.own, path, config)
-        return self.compiled(name)
-
     def load_candidate(self, path: Path) -> None:
         if self._asked.text is not None:
             self.load_source(path, self._asked)
-            return
-        for number, name in enumerate(self._parts[CANDIDATE]):
-            self.load_launch(name, self._whole.own + number, path)
+        else:
+            self.load_module(path, [None] * len(self._parts[CANDIDATE]))
+
+    def load_module(self, path: Path, configs: Sequence[Config | None]) -> list[Compiled]:
+        """As `load_candidate`, of a module; ``configs``: in place of those of its launches."""
+        names = self._parts[CANDIDATE]
+        for number, (name, config) in enumerate(zip(names, configs, strict=True)):
+            self.load_launch(name, self._whole.own + number, path, config)
+        return [self.compiled(name) for name in names]
 
     def load_source(self, path: Path, asked: RangeCandidate) -> Compiled:
         """As `load_candidate`, of a source that has the same launches of kernels with other numbers."""

@@ -17,8 +17,6 @@ from kerncap.replay.engine import CANDIDATE
 from kerncap.replay.outcome import CandidateError, Compiled
 from kerncap.replay.paired_times import median
 from kerncap.replay.tuning.builds import Builds
-from kerncap.replay.tuning.formula import Unknown
-from kerncap.replay.tuning.grid import GridUnknown
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import State, Trial
 from kerncap.replay.tuning.trial_launch import HOST_RUNS, OpenLaunch, first_line
@@ -53,16 +51,10 @@ class Attempts:
         """Compile, load and verify a configuration; a trial if that is its end."""
         launch, builds = self._launches[digest], self._builds
         name = CANDIDATE if launch.is_native else f"trial {next(self._names)}"
-        try:
-            config = launch.space.config(given)
-        except (GridUnknown, Unknown) as error:
-            return Trial(given, digest, "pruned", f"the grid can't be recomputed: {error}")
-        if 0 in (config.grid or (1,)):
-            return Trial(given, digest, "pruned", f"a grid of {config.grid}")
-        reason = builds.refused(digest, config, listed)
+        reason = builds.refused(launch, digest, given, listed)
         if reason is not None:
             return Trial(given, digest, "pruned", reason)
-        built = builds.compiled(digest, config)
+        built = builds.compiled(launch, digest, given)
         if built.error and not built.lost:  # what was lost is compiled where it is run
             return Trial(given, digest, "pruned", f"does not compile: {built.error}", compile_ms=built.ms)
         reason = builds.over_budget(Compiled(shared_bytes=built.shared_bytes))

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kerncap.format import Reproducer
-from kerncap.replay.outcome import Compiled, Config
+from kerncap.replay.outcome import Compiled
 from kerncap.replay.tuning.compile_pool import Built
+from kerncap.replay.tuning.formula import Unknown
+from kerncap.replay.tuning.grid import GridUnknown
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.prune import Budget, Pruner, over_budget
+from kerncap.replay.tuning.space import LaunchSpace
 from kerncap.replay.tuning.trial_launch import OpenLaunch
 
 
@@ -27,11 +30,11 @@ class Builds:
     def announce(self, launch: OpenLaunch, digest: str, given: Point) -> None:
         """It will be tried: compile it meanwhile, if that is done elsewhere."""
 
-    def refused(self, digest: str, config: Config, listed: bool) -> str | None:
+    def refused(self, launch: OpenLaunch, digest: str, given: Point, listed: bool) -> str | None:
         """Why a configuration is not worth compiling, or None."""
-        return self._pruners[digest].refuse(config.arguments, config.options, listed)
+        return refusal(launch.space, self._pruners[digest], given, listed)
 
-    def compiled(self, digest: str, config: Config) -> Built:
+    def compiled(self, launch: OpenLaunch, digest: str, given: Point) -> Built:
         """How the compilation of a configuration ended, if other processes compile it."""
         return Built()
 
@@ -42,3 +45,14 @@ class Builds:
     def load(self, launch: OpenLaunch, digest: str, given: Point, name: str) -> Compiled:
         """Make a configuration ready to run. Raises CandidateError."""
         raise NotImplementedError
+
+
+def refusal(space: LaunchSpace, pruner: Pruner, given: Point, listed: bool) -> str | None:
+    """Why a launch is not worth compiling in this configuration, or None."""
+    try:
+        config = space.config(given)
+    except (GridUnknown, Unknown) as error:
+        return f"the grid can't be recomputed: {error}"
+    if 0 in (config.grid or (1,)):
+        return f"a grid of {config.grid}"
+    return pruner.refuse(config.arguments, config.options, listed)

@@ -15,7 +15,7 @@ from kerncap.replay import candidates
 from kerncap.replay.candidates.unit import private_folder
 from kerncap.replay.choose_engine import Choice
 from kerncap.replay.engine import CANDIDATE
-from kerncap.replay.outcome import CandidateError, Compiled, Config
+from kerncap.replay.outcome import CandidateError, Compiled
 from kerncap.replay.pool import Pool
 from kerncap.replay.tuning import cuda_text, point
 from kerncap.replay.tuning.builds import Builds
@@ -87,9 +87,9 @@ class BuildsAhead(Builds):
             return
         self._announced.add(key)
         with contextlib.suppress(GridUnknown, Unknown, KerncapError):
-            config = launch.space.config(given)
-            if self.refused(digest, config, listed=True) is not None:
+            if self.refused(launch, digest, given, listed=True) is not None:
                 return
+            config = launch.space.config(given)
             if self._pool is not None:
                 self._pool.submit(digest, config)
             elif self._builders is not None and self._apart:
@@ -97,8 +97,10 @@ class BuildsAhead(Builds):
             elif self._builders is not None:
                 self._image(launch, digest, given)
 
-    def compiled(self, digest: str, config: Config) -> Built:
-        return Built() if self._pool is None else self._pool.submit(digest, config).result()
+    def compiled(self, launch: OpenLaunch, digest: str, given: Point) -> Built:
+        if self._pool is None:
+            return Built()
+        return self._pool.submit(digest, launch.space.config(given)).result()
 
     def load(self, launch: OpenLaunch, digest: str, given: Point, name: str) -> Compiled:
         if not launch.is_native:

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kerncap.errors import BackendUnavailable, UsageError
+from kerncap.log import counted
 from kerncap.replay.tuning import point as points
 from kerncap.replay.tuning.formula import Evaluator, Unknown, names_of, parse
 from kerncap.replay.tuning.point import Parameter, Point, Scalar
 
 INSTALL = "pip install 'kerncap[tune]'"
+COUNTED = 10**18  # combinations; of launches in a row there may be numbers with thousands of digits
 ENUMERATED = 20_000  # points; a larger space is sampled
 _MAX_PRODUCT = 4_000_000  # combinations that the solver is asked to go through
 _TRIES = 200  # draws for one legal point of a space that is sampled
@@ -47,25 +49,48 @@ def parse_constraint(text: str, known: Sequence[str], forbids: bool = False) -> 
     """A constraint over the names ``known``. Raises UsageError that says what is wrong."""
     where = f"{'--forbid' if forbids else 'constraint'} {text!r}"
     try:
-        tree = parse(text)
+        tree = _Named(known).visit(parse(text))
     except Unknown as error:
         raise UsageError(f"{where}: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{where}: it is nested too deeply") from None
     names = frozenset(names_of(tree))
     if unknown := sorted(names - set(known)):
         raise UsageError(f"{where}: {', '.join(unknown)} is not known; there are {', '.join(sorted(known))}")
     return Constraint(text, tree, names, forbids)
 
 
+class _Named(ast.NodeTransformer):
+    """Makes names of what has the name of a launch's parameter: ``rows.BLOCK``, ``rows[1].BLOCK``."""
+
+    def __init__(self, known: Sequence[str]) -> None:
+        self._known = frozenset(known)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        launch = node.value.value if isinstance(node.value, ast.Subscript) else node.value
+        if isinstance(launch, ast.Name) and (name := ast.unparse(node)) in self._known:
+            return ast.copy_location(ast.Name(name, ast.Load()), node)
+        return self.generic_visit(node)
+
+
 @dataclass(frozen=True)
 class Legal:
     """The legal configurations: all of them, or None if they are too many to enumerate.
 
-    ``size`` is their number, or (``exact`` is False) that of all combinations, constraints left aside.
+    ``size`` is their number, or (``exact`` is False) that of all combinations, constraints left aside, which
+    is counted up to `COUNTED`.
     """
 
     points: tuple[Point, ...] | None
     size: int
     exact: bool
+
+    @property
+    def counted(self) -> str:
+        """``7 configurations``."""
+        if self.size >= COUNTED:
+            return f"at least {COUNTED:,} combinations"
+        return counted(self.size, "configuration" if self.exact else "combination")
 
 
 def enumerate_legal(
@@ -80,7 +105,7 @@ def enumerate_legal(
     """
     total = math.prod(len(parameter.values) for parameter in parameters)
     if total > (_MAX_PRODUCT if constraints else limit):
-        return Legal(None, total, False)
+        return Legal(None, min(total, COUNTED), False)
     if not parameters:
         return Legal(({},), 1, True)
     try:

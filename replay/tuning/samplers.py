@@ -21,6 +21,7 @@ class Sampler(Protocol):
     """Proposes points, each once, and hears what became of them (a cost, or None for none)."""
 
     name: str
+    whole: bool  # whether all that is legal was proposed when nothing is left
 
     def ask(self) -> Point | None:
         """The next point; None if nothing is left."""
@@ -41,12 +42,10 @@ def make(name: str, space: Space, legal: Legal, trials: int) -> Sampler:
         name = "grid" if legal.points is not None and legal.size <= trials else "tpe"
     if name == "grid":
         if legal.points is None:
-            raise UsageError(
-                f"--sampler grid: {legal.size:,} combinations are too many to try: bound some, or use tpe"
-            )
+            raise UsageError(f"--sampler grid: {legal.counted} are too many to try: bound some, or use tpe")
         return InOrder("grid", [*space.listed, *legal.points])
     if name == "random":
-        return InOrder("random", _chain(space.listed, _shuffled(space, legal)))
+        return InOrder("random", _chain(space.listed, _shuffled(space, legal)), legal.points is not None)
     return Tpe(space, legal)
 
 
@@ -67,8 +66,8 @@ def _shuffled(space: Space, legal: Legal) -> Iterator[Point]:
 class InOrder:
     """Points one after the other, each once."""
 
-    def __init__(self, name: str, order: Iterable[Point]) -> None:
-        self.name = name
+    def __init__(self, name: str, order: Iterable[Point], whole: bool = True) -> None:
+        self.name, self.whole = name, whole
         self._order = iter(order)
         self._seen: set[str] = set()
 
@@ -95,6 +94,7 @@ class Tpe:
             raise BackendUnavailable("the TPE sampler", f"{error}; {INSTALL}, or --sampler random") from None
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._optuna: Any = optuna
+        self.whole = legal.points is not None
         self._space = space
         self._labels = {p.name: {_label(v): v for v in p.values} for p in space.parameters}
         self._distributions: dict[str, Any] = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kerncap.replay.tuning import point as points
@@ -19,6 +20,8 @@ from kerncap.replay.tuning.trial import Final, Trial
 _PRUNED_PER_TRIAL = 50  # pruned points cost next to nothing, but do not go on for ever
 _NEAR = 1.08  # finalists are this near to the best of a launch
 _FINALISTS = 4
+_WHOLE = "the whole space was tried"
+_NO_OTHER = "no other configuration was found at random that the constraints allow"
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ class Search:
         self._pruned = 0
         self._since_better = 0
         self._best_cost = math.inf
-        self._probes = deque(self._single_changes())
+        # Those of many launches would take all trials.
+        self._probes = deque(itertools.islice(self._single_changes(), max(1, limits.trials // 2)))
         self._asked: set[str] = set()
         self._changed = {points.key(given): change for given, change in self._probes}
         self._barred: set[tuple[str, str]] = set()
@@ -97,7 +101,7 @@ class Search:
                 self._executor.submit(Job(given, points.key(given) in self._listed, self._best))
                 waiting += 1
             if waiting == 0:
-                self._found.ended = stop or "the whole space was tried"
+                self._found.ended = stop or (_WHOLE if self._sampler.whole else _NO_OTHER)
                 break
             if stop and self._found.ended == "":
                 self._found.ended = stop
@@ -135,21 +139,18 @@ class Search:
             ]
         return found
 
-    def _single_changes(self) -> list[tuple[Point, tuple[str, Scalar]]]:
+    def _single_changes(self) -> Iterator[tuple[Point, tuple[str, Scalar]]]:
         """The captured configuration with one value changed, if the author listed none: a value that is
         wrong alone (another head dimension, another flag) is not worth trying with others."""
         space = self._space
         captured = {p.name: p.captured for p in space.parameters}
         if space.listed or space.only_listed or any(value is None for value in captured.values()):
-            return []
-        return [
-            (given, (p.name, value))
-            for p in space.parameters
-            if not p.given and p.kind != "option"
-            for value in p.values
-            if points.key({"v": value}) != points.key({"v": p.captured})
-            and space.allows(given := {**captured, p.name: value})
-        ]
+            return
+        for p in space.parameters:
+            for value in () if p.given or p.kind == "option" else p.values:
+                given = {**captured, p.name: value}
+                if points.key({"v": value}) != points.key({"v": p.captured}) and space.allows(given):
+                    yield given, (p.name, value)
 
     def _next(self) -> Point | None:
         """The next point to try; None if nothing is left."""

@@ -28,6 +28,7 @@ _WARPS = (1, 2, 4, 8, 16)
 _STAGES = (1, 2, 3, 4, 5)
 _NEAR = 4  # a block size is tried from a quarter of the captured one to four times
 _LEAST_BLOCK = 16
+NOT_IN_FILE = "the space file does not name it"
 _DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
 
 
@@ -297,7 +298,7 @@ def _triton(spaces: Sequence[LaunchSpace], compiled: bool) -> tuple[dict[str, Pa
         else:
             found[name] = Parameter(name, "argument", reason, values[0] if same else None)
     entry = tiles.entry_of(first.reproducer.source_text() or "", first.manifest.source.entry)
-    for name in _options(first):
+    for name in options_of(first):
         value = first.captured(name)
         in_list = sorted({v for each in listed if isinstance(v := each.get(name), int)})
         if not compiled:
@@ -316,8 +317,10 @@ def _triton(spaces: Sequence[LaunchSpace], compiled: bool) -> tuple[dict[str, Pa
     return found, pinned
 
 
-def _options(space: LaunchSpace) -> tuple[str, ...]:
-    """Those that the compiler of a launch has."""
+def options_of(space: LaunchSpace) -> tuple[str, ...]:
+    """Those that the compiler of a launch has; none of a native one's."""
+    if _is_native(space):
+        return ()
     return ALL_OPTIONS if space.manifest.device.kind == "hip" else OPTIONS
 
 
@@ -377,7 +380,7 @@ def _native(first: LaunchSpace) -> tuple[dict[str, Parameter], dict[str, str]]:
 def _known_names(
     spaces: Sequence[LaunchSpace], parameters: Mapping[str, Parameter], pinned: Mapping[str, str]
 ) -> set[str]:
-    return {*parameters, *pinned, *(_options(spaces[0]) if not _is_native(spaces[0]) else ())}
+    return {*parameters, *pinned, *options_of(spaces[0])}
 
 
 def _apply(
@@ -417,7 +420,7 @@ def _apply(
         given[name] = values
     if wishes.file.parameters and not wishes.file.only_listed:
         for name in [each for each in parameters if each not in given]:
-            pinned[name] = "the space file does not name it"
+            pinned[name] = NOT_IN_FILE
             del parameters[name]
     for name, values in given.items():
         captured = spaces[0].captured(name)

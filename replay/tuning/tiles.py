@@ -7,6 +7,7 @@ is concluded of it; helpers and branches that depend on data are passed over.
 from __future__ import annotations
 
 import ast
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ class Tiles:
         return max((math.prod(shape) for shape, _ in self.shapes), default=0)
 
 
+@functools.lru_cache(256)  # launches of one module ask for each kernel several times
 def entry_of(text: str, name: str) -> ast.FunctionDef | None:
     """The function ``name`` of a module; None if it can't be read."""
     try:

@@ -129,7 +129,7 @@ class ProfileDocument(Document, frozen=True, kw_only=True):
 
 
 class TuneSpace(Part, frozen=True, kw_only=True):
-    size: Annotated[float, says("Number of configurations.")]
+    size: Annotated[float, says("Number of configurations, counted up to 10^18.")]
     exact: Annotated[bool, says("False: combinations are counted before constraints.")]
     parameters: Annotated[dict[str, tuple[Any, ...]], says("Values by parameter name.")]
     pinned: Annotated[dict[str, str], says("Parameters that are not tuned, with the reason.")]

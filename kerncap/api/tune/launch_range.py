@@ -23,14 +23,13 @@ from kerncap.replay.tuning.devices import Devices
 from kerncap.replay.tuning.journal import Journal, identity
 from kerncap.replay.tuning.samplers import make
 from kerncap.replay.tuning.search import Search
-from kerncap.replay.tuning.space import LaunchSpace, build
 from kerncap.replay.tuning.trial_launch import BenchOptions
 from kerncap.replay.tuning.writeback import Patch, diff
 from kerncap.replay.verdict_words import Tolerance
 
 
 def tune_range(path: Path, options: TuneOptions, candidate: Path, watcher: Watcher) -> TuneResult:
-    """Search the space of ``candidate``, a module with one launch or a source, on the range at ``path``.
+    """Search the space of ``candidate``, a module or a source, on the range at ``path``.
 
     Each configuration is judged by what the replaced launches left, timed against them in a row, and the
     fastest is verified. Raises as `tune`, and UsageError for a candidate that is not right as it is.
@@ -60,17 +59,16 @@ def tune_range(path: Path, options: TuneOptions, candidate: Path, watcher: Watch
         opened = stack.enter_context(opened_candidate(path, judged, intermediates, pool))
         assert not isinstance(opened, VerifyResult)
         is_source = opened.candidate.text is not None
-        launch = (SearchedSource if is_source else SearchedModule)(opened.whole, opened.candidate)
-        compiled = opened.engine.choice.memory != "host"
-        spaces = [LaunchSpace(launch)]
-        space = build(spaces, wishes, compiled)
-        legal = legal_of(space, str(candidate), launch.manifest.kernel.name)
+        searched = (SearchedSource if is_source else SearchedModule)(opened.whole, opened.candidate)
+        space = searched.space(wishes, opened.engine.choice.memory != "host")
+        kernels = ", ".join(dict.fromkeys(each.manifest.kernel.name for each in searched.launches))
+        legal = legal_of(space, str(candidate), kernels)
         sampler = make(options.sampler, space, legal, options.trials)
         digest = hashlib.sha256(
             f"{opened.whole.manifest_sha256} {intermediates}".encode() + copy.path.read_bytes()
         ).hexdigest()
         bench = RangeBench(
-            digest, launch, opened.engine, opened.measured,
+            digest, searched, opened.engine, opened.measured,
             BenchOptions(
                 options.engine, options.device, options.python, options.timeout_s,
                 Tolerance(options.rtol, options.atol), hostile=options.hostile,
@@ -88,13 +86,13 @@ def tune_range(path: Path, options: TuneOptions, candidate: Path, watcher: Watch
             space, sampler, executor, [digest], options.limits(facts["compiled"]), journal, watcher.ended
         )
         found = search.run()
-        choice = choosing.choose(found, {digest: spaces[0].scalars}, ())
+        choice = choosing.choose(found, {digest: {}}, ())
         notes = [*opened.notes, *space.notes, *found.notes]
         if opened.engine.choice.emulator:
             notes.append(EMULATED)
         patch = Patch("")
         if choice.best:
-            before, after = copy.path.read_text(encoding="utf-8"), launch.edited(choice.best[0].point)
+            before, after = copy.path.read_text(encoding="utf-8"), searched.edited(choice.best[0].point)
             tuned = folder / f"tuned_{candidate.name}"
             tuned.write_text(after, encoding="utf-8")
             result = verify_candidate(path, replace(judged, candidate=tuned), intermediates, pool)
@@ -110,7 +108,7 @@ def tune_range(path: Path, options: TuneOptions, candidate: Path, watcher: Watch
             whole_files.write(patch_path, patch.text)
         shape = ShapeInfo(digest, str(path), {}, float(facts["original_ms"][digest]), {})
         return TuneResult(
-            kernel=launch.manifest.kernel.name,
+            kernel=kernels,
             facts={name: facts[name] for name in ("device", "engine", "triton", "torch", "workers")},
             shapes=[shape], parameters=space.parameters, pinned=space.pinned, legal=legal,
             sampler=sampler.name, found=found, choice=choice, notes=[*notes, *choice.notes],

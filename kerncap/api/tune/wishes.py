@@ -13,6 +13,7 @@ from kerncap.api.replay import check_numbers
 from kerncap.errors import UsageError
 from kerncap.replay.tuning.constraints import Legal
 from kerncap.replay.tuning.executor import Executor, Sent
+from kerncap.replay.tuning.launch_row import NAME
 from kerncap.replay.tuning.point import Scalar
 from kerncap.replay.tuning.samplers import NAMES
 from kerncap.replay.tuning.search import Limits
@@ -78,16 +79,16 @@ def wishes_of(options: TuneOptions) -> Wishes:
         raise UsageError(f"--time {options.time_s:g}: expected a number of seconds")
     bounds: dict[str, tuple[int, int]] = {}
     for text in options.bound:
-        match = re.fullmatch(r"([A-Za-z_]\w*)=(\d{1,9}):(\d{1,9})", text)
-        if match is None or int(match[2]) > int(match[3]):
+        match = re.fullmatch(rf"(?P<name>{NAME})=(?P<low>\d{{1,9}}):(?P<high>\d{{1,9}})", text)
+        if match is None or int(match["low"]) > int(match["high"]):
             raise UsageError(f"--bound {text}: expected NAME=LO:HI, two numbers in order")
-        if match[1] in bounds:
-            raise UsageError(f"--bound {text}: {match[1]} has other bounds already; give them once")
-        bounds[match[1]] = (int(match[2]), int(match[3]))
+        if match["name"] in bounds:
+            raise UsageError(f"--bound {text}: {match['name']} has other bounds already; give them once")
+        bounds[match["name"]] = (int(match["low"]), int(match["high"]))
     pins: dict[str, Scalar] = {}
     for text in options.pin:
-        name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier() or not value:
+        name, _, value = text.partition("=")
+        if not re.fullmatch(NAME, name) or not value:
             raise UsageError(f"--pin {text}: expected NAME=VALUE")
         if name in pins:
             raise UsageError(f"--pin {text}: {name} is pinned already; pin it once")

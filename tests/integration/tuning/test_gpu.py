@@ -80,6 +80,22 @@ def test_a_module_for_several_launches(kerncap: CommandLine) -> None:
     assert any(note.startswith("verify says pass of ROWS=") for note in found["notes"]), found["notes"]
     hostile = kerncap("tune", path, "--candidate", candidate, *dead, *options, "--hostile")
     assert hostile.status == 0, hostile.stderr
+    several = Path(__file__).parent / "halves.py"
+    pins = ("--pin", "half[0].ROWS=2", "--pin", "half[1].ROWS=4", "--pin", "half.num_warps=4")
+    bounds = ("--bound", "norm.ROWS=4:8", "--bound", "norm.num_warps=2:4", "--bound", "HALF=2:4")
+    for hostile_or_not in ((), ("--hostile",)):
+        done = kerncap("tune", path, "--candidate", several, *dead, *pins, *bounds, "--json", *hostile_or_not)
+        assert done.status == 0, done.stderr
+        found = json.loads(done.stdout)
+        for trial in found["trials"]:
+            right = trial["point"]["half[0].HALF"] == trial["point"]["half[1].HALF"] == 2
+            assert trial["state"] in (("timed", "slow") if right else ("wrong",)), trial
+        assert len(found["trials"]) == 16 and found["engine"] == "binary", found
+        [shape] = found["shapes"]
+        assert shape["best"]["config"]["half[1].ROWS"] == 4 and shape["best"]["speedup"], shape
+        assert any(note.startswith("verify says pass of norm.ROWS=") for note in found["notes"]), found[
+            "notes"
+        ]
 
 
 def test_a_hostile_source_is_launched_as_images(kerncap: CommandLine) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +53,49 @@ def test_the_fastest_that_is_right_is_verified(kerncap: CommandLine, mlp: Path) 
     assert any(note.startswith("verify says pass of ROWS=") for note in document["notes"]), document["notes"]
     rows = shape["best"]["config"]["ROWS"]
     assert rows == 4 or f'+            "N": "2.columns", "ROWS": {rows}, "HALF": 2,' in document["patch"]
+
+
+def test_a_module_with_several_launches(kerncap: CommandLine, mlp: Path) -> None:
+    """HALF of each is right as it is, and wrong as anything else; no launch has another one's numbers."""
+    candidate = kerncap.folder / "halves.py"
+    candidate.write_text((Path(__file__).parent / "halves.py").read_text())
+    options = (
+        "--bound", "norm.ROWS=4:8", "--pin", "half[0].ROWS=2", "--pin", "half[1].ROWS=4",
+        "--bound", "HALF=2:4", "--apply", "--json",
+    )  # fmt: skip
+    done = kerncap("tune", mlp, "--candidate", candidate, *DEAD, *options)
+    document = done.document
+    assert done.status == 0 and document["result"] == "pass", done.stderr
+    states = {
+        tuple(trial["point"][name] for name in ("norm.ROWS", "half[0].HALF", "half[1].HALF")): trial
+        for trial in document["trials"]
+    }
+    assert states.keys() == {(rows, *halves) for rows in (4, 8) for halves in product((2, 4), repeat=2)}
+    for (_, *halves), trial in states.items():
+        assert trial["state"] in (("timed", "slow") if halves == [2, 2] else ("wrong",)), trial
+        if halves == [2, 4]:
+            assert "first at 2.out[8, 0]" in trial["reason"], trial
+    [shape] = document["shapes"]
+    assert shape["best"]["config"]["half[1].ROWS"] == 4 and shape["best"]["speedup"], shape
+    assert any(note.startswith("verify says pass of norm.ROWS=") for note in document["notes"]), document[
+        "notes"
+    ]
+    rows = shape["best"]["config"]["norm.ROWS"]
+    subprocess.run(["patch", candidate, document["patch_path"]], check=True)
+    scope: dict[str, list[dict[str, Any]]] = {}
+    exec(candidate.read_text().partition("]  # fmt: skip")[0] + "]", scope)
+    assert [launch["arguments"]["ROWS"] for launch in scope["LAUNCHES"]] == [rows, 2, 4]
+
+
+def test_a_launch_that_can_t_be_is_pruned_by_its_name(kerncap: CommandLine, mlp: Path) -> None:
+    candidate = kerncap.folder / "halves.py"
+    candidate.write_text((Path(__file__).parent / "halves.py").read_text())
+    rows = {f"half[{number}].ROWS": [2, 3] if number else 2 for number in (0, 1)}
+    (kerncap.folder / "space.json").write_text(json.dumps({"parameters": rows}))
+    done = kerncap("tune", mlp, "--candidate", candidate, *DEAD, "--space", "space.json", "--json")
+    states = {trial["point"]["half[1].ROWS"]: trial for trial in done.document["trials"]}
+    assert states[2]["state"] == "timed" and states[3]["state"] == "pruned", done.stderr
+    assert re.fullmatch(r"half\[1\]: line \d+: a range of 3 is not a power of two", states[3]["reason"])
 
 
 @pytest.mark.long
