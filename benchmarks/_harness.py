@@ -98,10 +98,11 @@ def build(source: Path) -> Path:
     return program
 
 
-def capture(out: Path, options: list[str], command: list[str]) -> list[Path]:
+def capture(out: Path, options: list[str], command: list[str], *, self_check: bool = False) -> list[Path]:
     """The reproducers of one capture. Ends the benchmark if there is none."""
+    check = [] if self_check else ["--no-self-check"]
     done = subprocess.run(
-        [*KERNCAP, "capture", "--json", "--no-self-check", "-o", str(out), *options, "--", *command],
+        [*KERNCAP, "capture", "--json", *check, "-o", str(out), *options, "--", *command],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     found = json.loads(done.stdout)["captured"] if done.stdout.strip() else []

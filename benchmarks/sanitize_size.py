@@ -1,7 +1,7 @@
 """What `sanitize` and `verify` take for tensors of 1 MiB to 8 GiB of which 64 bytes, 1 % or all are touched.
 
-Peak memory is that of all processes of the command together: what they have for themselves, looked at every
-20 ms. The baseline of each row is the smallest tensor of the same run; only of 64 bytes is it bounded. Each
+Peak memory is that of all processes of the command together, looked at every 20 ms. The baseline of 1 % is a
+tensor of that 1 % alone, all of which is touched; elsewhere it is the smallest tensor of the same run. Each
 row is shown when it is measured, and what touches too much for this run is named as left out at the end.
 """
 
@@ -83,29 +83,30 @@ def tree(root: int) -> list[int]:
 
 
 def private_bytes(pid: int) -> int:
+    """Its share of what it and its children have in memory for themselves; 0 if it is gone."""
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:  # gone
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    except OSError:
         return 0
     fields = dict(line.split(":", 1) for line in lines)
-    return sum(int(fields.get(name, "0 kB").split()[0]) << 10 for name in ("RssAnon", "RssShmem"))
+    return sum(int(fields.get(name, "0 kB").split()[0]) << 10 for name in ("Pss_Anon", "Pss_Shmem"))
 
 
 def touched_of(size: int, share: str) -> int:
-    return {"64 bytes": 64, "1 %": size // 100, "all": size}[share]
+    return {"64 bytes": 64, "1 %": size // 800 * 8, "all": size}[share]
 
 
-def of_program(size: int, share: str) -> Cost:
-    words = [str(size), str(touched_of(size, share))]
-    return cost_of([*KERNCAP, "sanitize", "--", sys.executable, str(PROGRAM), *words])
+def of_program(size: int, touched: int) -> Cost:
+    return cost_of([*KERNCAP, "sanitize", "--", sys.executable, str(PROGRAM), str(size), str(touched)])
 
 
-def of_reproducer(verb: str, size: int, share: str) -> Cost:
+def of_reproducer(verb: str, size: int, touched: int) -> Cost:
     os.environ["TRITON_INTERPRET"] = "1"
     try:
         with tempfile.TemporaryDirectory() as folder:
-            program = [sys.executable, str(PROGRAM), str(size), str(touched_of(size, share))]
-            [path] = capture(Path(folder), ["-k", "double"], program)
+            program = [sys.executable, str(PROGRAM), str(size), str(touched)]
+            # Not without its self-check: verify would measure what that has found.
+            [path] = capture(Path(folder), ["-k", "double"], program, self_check=True)
             return cost_of([*KERNCAP, verb, str(path)])
     finally:
         del os.environ["TRITON_INTERPRET"]
@@ -130,22 +131,25 @@ class Table:
         if not self._as_json:
             print(row.line(), flush=True)
 
-    def measure(self, what: str, share: str, sizes: Iterable[int], cost: Callable[[int], Cost]) -> None:
+    def measure(self, what: str, share: str, sizes: Iterable[int], cost: Callable[[int, int], Cost]) -> None:
         """One command on tensors of each size, of which one share is touched."""
-        smallest: tuple[int, Cost] | None = None
-        flat = share == "64 bytes"
+        base: tuple[str, Cost] | None = None
+        most = None if share == "all" else FLAT
         for size in sizes:
-            found = cost(size)
+            touched = touched_of(size, share)
             name = f"{what}, {size >> 20:,} MiB, {share}"
+            found = cost(size, touched)
+            if share == "1 %":
+                base = f"{touched:,} bytes alone", cost(touched, touched)
+            elif base is None:
+                base = f"{size >> 20} MiB", found
             if found.undecided:
                 print(f"{name}: {found.undecided}", file=sys.stderr)
-            smallest = smallest or (size, found)
-            base, first = f"{smallest[0] >> 20} MiB", smallest[1]
-            most = FLAT if flat else None
-            self.add(Row(name, found.seconds, "s CPU", base, found.seconds / first.seconds, most=most))
-            self.add(Row(name, found.mib, "MiB peak", base, found.mib / first.mib, most=most))
-            most = 1.0 if flat else None
-            self.add(Row(name, found.mib, "MiB peak", f"{PEAK_MIB} MiB", found.mib / PEAK_MIB, most=most))
+            against, first = base
+            self.add(Row(name, found.seconds, "s CPU", against, found.seconds / first.seconds, most=most))
+            self.add(Row(name, found.mib, "MiB peak", against, found.mib / first.mib, most=most))
+            bound = None if share == "all" else 1.0
+            self.add(Row(name, found.mib, "MiB peak", f"{PEAK_MIB} MiB", found.mib / PEAK_MIB, most=bound))
 
 
 def main() -> int:
@@ -154,7 +158,7 @@ def main() -> int:
     options.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="log2 of the tensors' sizes")
     options.add_argument("--shares", nargs="+", choices=SHARES, default=SHARES, help="how much is touched")
     options.add_argument("--commands", nargs="+", choices=COMMANDS, default=list(COMMANDS))
-    options.add_argument("--most-touched", type=int, default=26, help="log2 of the most bytes to touch")
+    options.add_argument("--most-touched", type=int, default=27, help="log2 of the most bytes to touch")
     given = options.parse_args()
     table = Table(given.json)
     left_out = []
@@ -162,7 +166,7 @@ def main() -> int:
         for share in given.shares:
             sizes = [1 << log2 for log2 in sorted(given.sizes)]
             done = [size for size in sizes if touched_of(size, share) <= 1 << given.most_touched]
-            table.measure(command, share, done, partial(COMMANDS[command], share=share))
+            table.measure(command, share, done, COMMANDS[command])
             left_out += [f"{command}, {size >> 20:,} MiB, {share}" for size in sizes if size not in done]
     for name in left_out:
         print(f"left out, it touches more than 2^{given.most_touched} bytes: {name}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """One launch on a tensor of SIZE bytes, of which the first TOUCHED are read and written.
 
-Programs take up to 64 KiB each: what Triton's interpreter takes for a program is not what is measured.
+Elements take eight bytes and programs up to 512 KiB: what Triton's interpreter needs for either is not what is
+measured.
 """
 
 import sys
@@ -17,9 +18,9 @@ def double(x_ptr, n, BLOCK: tl.constexpr):
     tl.store(x_ptr + offsets, x + x, mask=offsets < n)
 
 
-size, touched = int(sys.argv[1]), int(sys.argv[2])
-x = torch.empty(size, dtype=torch.uint8)
-x[:touched] = 1
-block = min(max(triton.next_power_of_2(touched), 1 << 10), 1 << 16)
-double[(triton.cdiv(touched, block),)](x, touched, BLOCK=block)
-assert int(x[0]) == 2 and int(x[touched - 1]) == 2
+size, n = (int(word) // 8 for word in sys.argv[1:])
+x = torch.empty(size, dtype=torch.int64)
+x[:n] = 1
+block = min(max(triton.next_power_of_2(n), 1 << 10), 1 << 16)
+double[(triton.cdiv(n, block),)](x, n, BLOCK=block)
+assert int(x[0]) == 2 and int(x[n - 1]) == 2
