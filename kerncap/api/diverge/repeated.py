@@ -15,7 +15,7 @@ from kerncap.errors import KerncapError
 from kerncap.format import Reproducer
 from kerncap.format.contract import word
 
-_PIECE = 8 << 20  # as the hook hashes memory: `region_copies.PIECE`
+_PIECE = 1 << 20  # as the hook hashes memory: `hashing.PIECE`
 
 
 def can_be_compared(launch: TracedRecord) -> bool:

@@ -12,6 +12,8 @@ from .contract import key
 from .reachable_memory import ReachableMemory, Region
 
 DIGEST_BYTES = 16
+PIECE = 1 << 20  # hashed by one thread
+_THREADS_FROM = 4 << 20  # bytes: less is not worth them
 _WORD = 8
 _MOST_WORDS = 4096  # of a region that are looked at
 _LEAST_ADDRESS = 1 << 32  # sizes, offsets and indices are mostly less
@@ -29,10 +31,12 @@ def digests(regions: List[Region], timeout_s: float) -> List[str]:
 
     on_host = [(number, region) for number, region in enumerate(regions) if region.is_host]
     on_device = [(number, region) for number, region in enumerate(regions) if not region.is_host]
-    pieces = (piece for number, region in on_host for piece in region_copies.host_pieces(number, region))
+    pieces = (
+        piece for number, region in on_host for piece in region_copies.host_pieces(number, region, PIECE)
+    )
     region_copies.run(pieces, work, sum(region.size for _, region in on_host))
     if on_device:
-        torch_device.copy_out(on_device, work, timeout_s)
+        torch_device.copy_out(on_device, work, timeout_s, PIECE, _THREADS_FROM)
     parts: List[List[bytes]] = [[] for _ in regions]
     for (number, _offset), digest in sorted(found.items()):
         parts[number].append(digest)

@@ -48,9 +48,9 @@ def read_bytes(address: int, length: int) -> memoryview:
     return memoryview((ctypes.c_char * length).from_address(address)).cast("B")
 
 
-def host_pieces(number: int, region: Region) -> Iterator[Piece]:
-    for offset in range(0, region.size, PIECE):
-        yield number, offset, region.base + offset, min(PIECE, region.size - offset)
+def host_pieces(number: int, region: Region, piece: int = PIECE) -> Iterator[Piece]:
+    for offset in range(0, region.size, piece):
+        yield number, offset, region.base + offset, min(piece, region.size - offset)
 
 
 def run(pieces: Iterable[Piece], work: Work, total: int) -> None:

@@ -85,19 +85,28 @@ def drain(event: Any, timeout_s: float) -> bool:
     return True
 
 
-def copy_out(regions: List[Tuple[int, Region]], work: Work, timeout_s: float) -> None:
+def copy_out(
+    regions: List[Tuple[int, Region]],
+    work: Work,
+    timeout_s: float,
+    piece: int = PIECE,
+    threads_from: int = region_copies.INLINE_BELOW,
+) -> None:
     """Bring device regions to the host piece by piece and apply ``work`` to each piece there.
 
     Copies run on a side stream through a ring of pinned buffers while the writers work on the
-    pieces before. The caller has drained the launch's stream.
+    pieces before. The caller has drained the launch's stream. ``piece`` divides `PIECE`; from
+    ``threads_from`` bytes there are several writers.
     """
     with _ring_lock, quiet():
-        _copy_out(regions, work, timeout_s)
+        _copy_out(regions, work, timeout_s, piece, threads_from)
 
 
-def _copy_out(regions: List[Tuple[int, Region]], work: Work, timeout_s: float) -> None:
+def _copy_out(
+    regions: List[Tuple[int, Region]], work: Work, timeout_s: float, piece: int, threads_from: int
+) -> None:
     torch = torch_module()
-    buffers = _pinned_ring(torch)
+    buffers = [part for buffer in _pinned_ring(torch) for part in buffer.split(piece)]
     addresses = [buffer.data_ptr() for buffer in buffers]
     events = [torch.cuda.Event() for _ in buffers]
     free: "queue.SimpleQueue[int]" = queue.SimpleQueue()
@@ -123,7 +132,7 @@ def _copy_out(regions: List[Tuple[int, Region]], work: Work, timeout_s: float) -
                 free.put(slot)
 
     total = sum(region.size for _, region in regions)
-    count = 1 if total < region_copies.INLINE_BELOW else min(region_copies.writer_count(), 2 * RING)
+    count = 1 if total < threads_from else min(region_copies.writer_count(), -(-total // piece))
     threads = [threading.Thread(target=loop, daemon=True) for _ in range(count)]
     for thread in threads:
         thread.start()
@@ -132,8 +141,8 @@ def _copy_out(regions: List[Tuple[int, Region]], work: Work, timeout_s: float) -
             side = _side_stream(torch, region.device_index)
             with torch.cuda.device(region.device_index), torch.cuda.stream(side):
                 source = as_bytes(region)
-                for offset in range(0, region.size, PIECE):
-                    length = min(PIECE, region.size - offset)
+                for offset in range(0, region.size, piece):
+                    length = min(piece, region.size - offset)
                     slot = free.get()
                     if errors:
                         return

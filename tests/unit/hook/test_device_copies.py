@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import torch
 
+from kerncap.api.diverge import repeated
+
 from .conftest import CHUNK
 
 ROOM = 1 << 30
@@ -101,6 +103,26 @@ def test_store_compare_and_restore(cuda: Any, tmp_path: Path) -> None:
     assert [contents(region) for _, region in regions] == before
     os.close(fd)
     os.close(out)
+
+
+def test_digests_are_those_of_the_same_bytes_elsewhere(cuda: Any) -> None:
+    """On the device, on the host, and in a reproducer, which `diverge` compares with what was traced."""
+    from kerncap_triton import hashing  # type: ignore[import-not-found,unused-ignore]
+    from kerncap_triton.reachable_memory import Region
+
+    class Held:
+        def read(self, state: str, region: int, start: int, size: int) -> bytes:
+            return contents(regions[region][1])[start : start + size]
+
+    regions = regions_of(1, hashing.PIECE, 7 * hashing.PIECE + 5)
+    on_device = hashing.digests([region for _, region in regions], 5.0)
+    on_host = [Region(each.base, each.size, "cpu", 0, "x", *each.storages) for _, each in regions]
+    assert hashing.digests(on_host, 5.0) == on_device
+    held: Any = Held()
+    assert [repeated._digest(held, number, 0, each.size) for number, each in regions] == on_device
+    cuda.module.as_bytes(regions[2][1])[-1] += 1
+    changed = hashing.digests([region for _, region in regions], 5.0)
+    assert [now == before for now, before in zip(changed, on_device, strict=True)] == [True, True, False]
 
 
 def test_an_error_of_one_writer_ends_the_copy(cuda: Any) -> None:
