@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, cast
 
 from kerncap.answer import Answer, of_all
 from kerncap.api.candidate_file import load_as_asked
@@ -19,16 +19,22 @@ from kerncap.api.reproduced_faults import end_again
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.exit_status import Bisect
 from kerncap.format import Reproducer
-from kerncap.format.document_types import says
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.candidates.disassemble import sass
 from kerncap.replay.engine import CANDIDATE, CAPTURED, ORIGINAL, REBUILT, Engine
 from kerncap.replay.outcome import CandidateError, Compiled
 from kerncap.replay.paired_times import Ratio, median, ratio
 from kerncap.replay.repeated_runs import dirtied
-from kerncap.replay.stage_diff import StageDiff, compare_stage, text_of
+from kerncap.replay.stage_diff import compare_stage, text_of
 from kerncap.replay.verdict import judge
 from kerncap.replay.verdict_words import Verdict
+from kerncap.report.documents.candidates import (
+    CompareDocument,
+    ComparedVariant,
+    CompiledFacts,
+    Difference,
+    Which,
+)
 
 WHICH = (CAPTURED, REBUILT, CANDIDATE)
 
@@ -36,10 +42,6 @@ _DEFAULTS = ReplayOptions()
 _DEVICE_ROUNDS, _HOST_ROUNDS = 60, 5
 _MOST_DIFF_LINES = 400
 _TEXT_STAGES = ("ttir", "ttgir", "llir", "ptx")
-_FACTS = (
-    "registers", "spilled_bytes", "shared_bytes", "max_threads", "num_warps", "num_stages", "blocks_per_sm",
-    "occupancy", "compile_ms", "cached", "grid", "block", "dynamic_shared_bytes",
-)  # fmt: skip
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Variant:
     ``ratio`` is its time by that of the first variant, in pairs.
     """
 
-    name: str
+    name: Which
     verdict: Verdict | None = None
     problem: str = ""
     detail: str = ""
@@ -69,28 +71,23 @@ class Variant:
             return Answer.NO if self.name == CANDIDATE and self.refused else Answer.UNDECIDED
         return self.verdict.answer
 
-    def as_dict(self) -> dict[str, Any]:
-        verdict = self.verdict
-        return {
-            "name": self.name,
-            "result": "untested" if verdict is None else verdict.answer.value,
-            "problem": self.problem, "detail": self.detail,
-            "summary": verdict.summary if verdict else "", "reasons": verdict.reasons if verdict else [],
-            "exact": verdict.exact if verdict else False, "notes": verdict.notes if verdict else [],
-            "compiled": {name: getattr(self.compiled, name) for name in _FACTS},
-            "times_ms": self.times_ms, "median_ms": median(self.times_ms) if self.times_ms else None,
-            "ratio": None if self.ratio is None else dataclasses.asdict(self.ratio),
-        }  # fmt: skip
-
-
-@dataclass
-class Difference:
-    """How a variant is compiled differently from the first one."""
-
-    before: str
-    after: str
-    stages: list[StageDiff] = field(default_factory=list)
-    missing: Annotated[list[str], says("Stages that only one of them has.")] = field(default_factory=list)
+    def document(self) -> ComparedVariant:
+        verdict = self.verdict or Verdict(Answer.UNDECIDED, "")
+        facts = {name: getattr(self.compiled, name) for name in CompiledFacts.__struct_fields__}
+        return ComparedVariant(
+            name=self.name,
+            result="untested" if self.verdict is None else verdict.answer.value,
+            problem=self.problem,
+            detail=self.detail,
+            summary=verdict.summary,
+            reasons=tuple(verdict.reasons),
+            exact=verdict.exact,
+            notes=tuple(verdict.notes),
+            compiled=CompiledFacts(**facts),
+            times_ms=tuple(self.times_ms),
+            median_ms=median(self.times_ms) if self.times_ms else None,
+            ratio=self.ratio,
+        )
 
 
 @dataclass
@@ -133,14 +130,21 @@ class CompareResult:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        return {
-            "result": self.answer.value, "path": str(self.path), "kernel": self.kernel,
-            "engine": self.engine, "device": self.device, "triton": self.triton, "python": self.python,
-            "variants": [variant.as_dict() for variant in self.variants],
-            "differences": [dataclasses.asdict(difference) for difference in self.differences],
-            "max_ratio": self.max_ratio, "slower": self.slower, "notes": self.notes,
-            "bisect_status": bisect_status(self),
-        }  # fmt: skip
+        return CompareDocument(
+            result=self.answer.value,
+            path=str(self.path),
+            kernel=self.kernel,
+            engine=self.engine,
+            device=self.device,
+            triton=self.triton,
+            python=self.python,
+            variants=tuple(variant.document() for variant in self.variants),
+            differences=tuple(self.differences),
+            max_ratio=self.max_ratio,
+            slower=tuple(self.slower),
+            notes=tuple(self.notes),
+            bisect_status=bisect_status(self),
+        ).as_dict()
 
 
 def bisect_status(outcome: CompareResult | KerncapError, strict: bool = False) -> int:
@@ -177,7 +181,7 @@ def compare(
         if candidate is not None:
             options = dataclasses.replace(options, candidate=candidate.path)
         comparison = _Comparison(reproducer, engine, options)
-        variants = [comparison.variant(name) for name in which]
+        variants = [comparison.variant(cast("Which", name)) for name in which]
         for variant in variants:
             if candidate is not None and variant.name == CANDIDATE:
                 variant.problem, variant.detail = map(candidate.named, (variant.problem, variant.detail))
@@ -239,7 +243,7 @@ class _Comparison:
             self.measured = write_set(reproducer, engine)
         self._names: dict[str, str] = {}  # variant -> what the engine calls it
 
-    def variant(self, name: str) -> Variant:
+    def variant(self, name: Which) -> Variant:
         """Load and judge one."""
         try:
             self._names[name] = loaded = self._load(name)

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from kerncap.api.edit import editor
 from kerncap.api.edit.application_files import patch_of
-from kerncap.api.edit.edit_result import EditResult, FirstWrong, Times
+from kerncap.api.edit.edit_result import EditResult
 from kerncap.api.edit.loop import Loop, Screen, apply_words
 from kerncap.api.edit.patch import Patch
 from kerncap.api.edit.resident_engine import EditOptions, EditSession, copy_of
 from kerncap.api.edit.working_copy import STAGES
 from kerncap.format import Reproducer
+from kerncap.report.documents.candidates import FirstWrong, Times
 
 __all__ = [
     "STAGES", "EditOptions", "EditResult", "EditSession", "FirstWrong", "Patch", "Times", "apply",

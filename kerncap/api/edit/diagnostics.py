@@ -9,10 +9,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from kerncap.format.document_types import says
 from kerncap.log import from_here
+from kerncap.report.documents.candidates import Diagnostic
 
 _SHOWN_BEFORE = 2  # lines of context
 _MOST = 8
@@ -31,19 +30,6 @@ _PTXAS = re.compile(
 # Triton: "at 12:4:", the lines of the function up to there, a caret, the cause.
 _TRITON = re.compile(r"\bat (?P<line>\d+):(?P<column>\d+):$")
 _CARET = re.compile(r"^[\s|]*[~^]*\^[~^]*\s*$")
-
-
-@dataclass(frozen=True)
-class Diagnostic:
-    """A message of a compiler or Python, at a line of the edited file."""
-
-    file: str
-    line: Annotated[int, says("From 1.")]
-    column: Annotated[int | None, says("From 1; null if unknown.")]
-    message: str
-    context: Annotated[
-        tuple[tuple[int, str], ...], says("The line and some lines before it: number, text.")
-    ] = ()
 
 
 @dataclass(frozen=True)

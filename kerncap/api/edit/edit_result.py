@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from kerncap.api.edit.diagnostics import Diagnostic
-from kerncap.format.document_types import Count, Milliseconds, says
 from kerncap.replay.outcome import Compiled
 from kerncap.replay.verdict_words import Verdict, WithVerdict
+from kerncap.report.documents.candidates import Diagnostic, FirstWrong, Times
 
 _FIRST = re.compile(
     r"first at (?P<buffer>[^\[\]]*?)\[(?P<index>[\d, ]*)\]"
@@ -20,27 +19,6 @@ _FIRST = re.compile(
 # Facts of a compiled kernel, by the name that --json has; and what of it says how it is launched.
 FACTS = ("registers", "spilled_bytes", "shared_bytes", "occupancy", "blocks_per_sm", "max_threads")
 LAUNCH = ("grid", "block", "num_warps", "num_stages", "dynamic_shared_bytes")
-
-
-@dataclass(frozen=True)
-class FirstWrong:
-    buffer: str
-    index: tuple[int, ...]
-    expected: str | None = None
-    found: str | None = None
-
-
-@dataclass(frozen=True)
-class Times:
-    """Times of the original and the candidate, run in turns."""
-
-    rounds: Count
-    clock: str  # "device events" or "host clock"
-    original_ms: Milliseconds
-    candidate_ms: Milliseconds | None = None  # None with all that follows if the original itself was timed
-    ratio: Annotated[float | None, says("Median of the candidate's time divided by the original's.")] = None
-    low: Annotated[float | None, says("Lower end of the ratio's 95 % interval.")] = None
-    high: Annotated[float | None, says("Upper end of the ratio's 95 % interval.")] = None
 
 
 @dataclass

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from kerncap.api.edit.edit_result import Times
 from kerncap.errors import KerncapError
 from kerncap.replay import paired_times
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.repeated_runs import dirtied
+from kerncap.report.documents.candidates import Times
 
 _DEVICE_S = 0.06  # beside the first rounds
 _FIRST_ROUNDS = 7

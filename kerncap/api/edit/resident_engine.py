@@ -14,7 +14,7 @@ from kerncap.answer import Answer
 from kerncap.api.candidate_settings import SettingError, settings_of
 from kerncap.api.edit import plain_source
 from kerncap.api.edit.application_files import patch_of
-from kerncap.api.edit.diagnostics import Diagnostic, Texts, at, diagnose, texts_of
+from kerncap.api.edit.diagnostics import Texts, at, diagnose, texts_of
 from kerncap.api.edit.edit_result import EditResult
 from kerncap.api.edit.paired_timing import time_in_turns
 from kerncap.api.edit.passed_saves import History
@@ -32,6 +32,7 @@ from kerncap.replay.outcome import CandidateError
 from kerncap.replay.verdict import judge as judge_launch
 from kerncap.replay.verdict import judge_again
 from kerncap.replay.verdict_words import Verdict, fail
+from kerncap.report.documents.candidates import Diagnostic
 
 
 @dataclass(frozen=True, kw_only=True)

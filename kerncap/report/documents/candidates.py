@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from kerncap.api.compare import Difference
-from kerncap.api.edit.diagnostics import Diagnostic
-from kerncap.api.edit.edit_result import FirstWrong, Times
 from kerncap.format.document_types import (
     Bytes,
     Count,
@@ -22,8 +20,43 @@ from kerncap.format.document_types import (
     says,
 )
 from kerncap.replay.paired_times import Ratio
+from kerncap.replay.stage_diff import StageDiff
 
 # --- replay --edit -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A message of a compiler or Python, at a line of the edited file."""
+
+    file: str
+    line: Annotated[int, says("From 1.")]
+    column: Annotated[int | None, says("From 1; null if unknown.")]
+    message: str
+    context: Annotated[
+        tuple[tuple[int, str], ...], says("The line and some lines before it: number, text.")
+    ] = ()
+
+
+@dataclass(frozen=True)
+class FirstWrong:
+    buffer: str
+    index: tuple[int, ...]
+    expected: str | None = None
+    found: str | None = None
+
+
+@dataclass(frozen=True)
+class Times:
+    """Times of the original and the candidate, run in turns."""
+
+    rounds: Count
+    clock: str  # "device events" or "host clock"
+    original_ms: Milliseconds
+    candidate_ms: Milliseconds | None = None  # None with all that follows if the original itself was timed
+    ratio: Annotated[float | None, says("Median of the candidate's time divided by the original's.")] = None
+    low: Annotated[float | None, says("Lower end of the ratio's 95 % interval.")] = None
+    high: Annotated[float | None, says("Upper end of the ratio's 95 % interval.")] = None
 
 
 class BestSave(Part, frozen=True, kw_only=True):
@@ -62,6 +95,9 @@ class EditDocument(Document, frozen=True, kw_only=True):
 # --- replay --compare --------------------------------------------------------------------------------
 
 
+Which = Literal["captured", "rebuilt", "candidate"]
+
+
 class CompiledFacts(Part, frozen=True, kw_only=True):
     """Facts of a compiled variant; null if unknown."""
 
@@ -81,7 +117,7 @@ class CompiledFacts(Part, frozen=True, kw_only=True):
 
 
 class ComparedVariant(Part, frozen=True, kw_only=True):
-    name: Literal["captured", "rebuilt", "candidate"]
+    name: Which
     result: Literal["pass", "fail", "undecided", "untested"]
     problem: Annotated[str, says("Why it could not be run.")]
     detail: str
@@ -93,6 +129,16 @@ class ComparedVariant(Part, frozen=True, kw_only=True):
     times_ms: Annotated[tuple[float, ...], says("Milliseconds of each round.")]
     median_ms: Milliseconds | None
     ratio: Annotated[Ratio | None, says("Its time divided by the first variant's, in pairs.")]
+
+
+@dataclass
+class Difference:
+    """How a variant is compiled differently from the first one."""
+
+    before: str
+    after: str
+    stages: list[StageDiff] = field(default_factory=list)
+    missing: Annotated[list[str], says("Stages that only one of them has.")] = field(default_factory=list)
 
 
 class CompareDocument(Document, frozen=True, kw_only=True):
