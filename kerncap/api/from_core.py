@@ -18,18 +18,6 @@ from msgspec import to_builtins
 
 from kerncap import scratch
 from kerncap.api import from_core_amd
-from kerncap.api.documents.core import (
-    CodeAt,
-    CoreAccess,
-    CoreElsewhere,
-    CoreFault,
-    CoreKernel,
-    CoreLog,
-    CoreParameter,
-    CoreThread,
-    CoreThreadState,
-    NamedDump,
-)
 from kerncap.capture.core_dump import access, exceptions
 from kerncap.capture.core_dump.amd import dump as amd_dump
 from kerncap.capture.core_dump.code import Code, Place
@@ -41,6 +29,18 @@ from kerncap.errors import FormatError, UsageError
 from kerncap.log import one_line
 from kerncap.regular_file import open_regular
 from kerncap.replay.candidates import disassemble
+from kerncap.report.documents.core import (
+    CodeAt,
+    CoreAccess,
+    CoreElsewhere,
+    CoreFault,
+    CoreKernel,
+    CoreLog,
+    CoreParameter,
+    CoreThread,
+    CoreThreadState,
+    NamedDump,
+)
 
 MAX_FAULTS = 64
 MAX_THREADS = 64  # of a fault that are listed

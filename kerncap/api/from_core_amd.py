@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kerncap.api.documents.core import (
+from kerncap.capture.core_dump.amd import accesses, exceptions
+from kerncap.capture.core_dump.amd.accesses import Access
+from kerncap.capture.core_dump.amd.code_objects import CodeObjects, Place
+from kerncap.capture.core_dump.amd.dump import Dump, Launch
+from kerncap.capture.core_dump.amd.waves import LANES, Wave
+from kerncap.capture.core_dump.dump import Memory
+from kerncap.capture.kernel_spellings import base_name
+from kerncap.log import one_line
+from kerncap.report.documents.core import (
     CodeAt,
     CoreAccess,
     CoreElsewhere,
@@ -19,14 +27,6 @@ from kerncap.api.documents.core import (
     CoreThreadState,
     WaveRegisters,
 )
-from kerncap.capture.core_dump.amd import accesses, exceptions
-from kerncap.capture.core_dump.amd.accesses import Access
-from kerncap.capture.core_dump.amd.code_objects import CodeObjects, Place
-from kerncap.capture.core_dump.amd.dump import Dump, Launch
-from kerncap.capture.core_dump.amd.waves import LANES, Wave
-from kerncap.capture.core_dump.dump import Memory
-from kerncap.capture.kernel_spellings import base_name
-from kerncap.log import one_line
 
 MAX_FAULTS = 64
 MAX_THREADS = 64  # of a fault that are listed

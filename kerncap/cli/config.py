@@ -29,7 +29,7 @@ def command(show_origin: bool, as_json: bool) -> int:
     read = settings.read()
     shown = _shown(read)
     if as_json:
-        from kerncap.api.documents.doctor import ConfigDocument, IgnoredSetting, SettingInForce
+        from kerncap.report.documents.doctor import ConfigDocument, IgnoredSetting, SettingInForce
 
         document = ConfigDocument(
             settings=tuple(SettingInForce(name=name, value=value, origin=at) for name, value, at in shown),

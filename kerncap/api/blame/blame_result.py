@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from kerncap.answer import Answer
 from kerncap.api.blame.stage_outputs import Comparison
-from kerncap.api.documents.blame import BlameDocument, BlameGuilty, BlameRun, BlameStage, Compared
+from kerncap.report.documents.blame import BlameDocument, BlameGuilty, BlameRun, BlameStage, Compared
 from kerncap.result_line import result_line
 
 Ended = Literal["ran", "failed", "not run"]

@@ -19,7 +19,7 @@ from typing import Any
 import kerncap
 from kerncap import child, env, log
 from kerncap.api.doctor import probes as doctor_probes
-from kerncap.api.doctor.doctor_result import Check, Report, SelfTest, Way
+from kerncap.api.doctor.doctor_result import Report
 from kerncap.api.doctor.install_commands import Machine
 from kerncap.api.doctor.packages import describe_triton, package_checks
 from kerncap.api.doctor.vendors import (
@@ -31,6 +31,7 @@ from kerncap.api.doctor.vendors import (
     torch_sees_a_gpu,
 )
 from kerncap.errors import BackendUnavailable
+from kerncap.report.documents.doctor import Check, SelfTest, Way
 
 __all__ = ["Check", "Report", "SelfTest", "Way", "describe_triton", "doctor"]
 

@@ -3,47 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from kerncap.format.document_types import says
-
-Status = Literal["ok", "missing", "note"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    # `note` is worth knowing and harmless.
-    name: str
-    status: Annotated[Status, says("missing: blocks at least one way to capture and replay.")]
-    detail: str
-    next_step: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Way:
-    """A way to capture and replay, or the first reason why it doesn't work here."""
-
-    name: str
-    works: bool
-    reason: str | None = None
-    next_step: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    name: str
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelfTest:
-    """A small launch, captured and replayed in one way."""
-
-    way: str
-    result: Literal["pass", "fail", "skipped"]
-    step: Annotated[str | None, says("The step that failed.")] = None
-    reason: str | None = None
-    steps: tuple[Step, ...] = ()
+from kerncap.report.documents.doctor import Check, SelfTest, Way
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerncap.api.doctor.doctor_result import Check
 from kerncap.api.doctor.install_commands import Machine
+from kerncap.report.documents.doctor import Check
 
 KNOWN_TRITON = ((3, 4), (3, 9))  # generations that the hook's adapters were written for
 _ANOTHER = "or ask about another Python: kerncap doctor --python PATH"

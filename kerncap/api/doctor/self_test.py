@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from kerncap import child, scratch
-from kerncap.api.doctor.doctor_result import SelfTest, Step, Way
 from kerncap.api.doctor.self_test_programs import KERNELS, PROGRAMS
 from kerncap.api.doctor.vendors import EMULATOR_VARIABLE
 from kerncap.errors import KerncapError
 from kerncap.log import one_line
+from kerncap.report.documents.doctor import SelfTest, Step, Way
 
 STEP_TIMEOUT_S = 180.0
 _MOST_SAID = 400

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import kerncap
 from kerncap import env
 from kerncap.api.doctor import probes as doctor_probes
-from kerncap.api.doctor.doctor_result import Check
 from kerncap.api.doctor.install_commands import Machine, group_of
 from kerncap.replay.worker.cuda_bindings import REQUIREMENT
+from kerncap.report.documents.doctor import Check
 
 EMULATOR_VARIABLE = "KERNCAP_AMD_EMULATOR"  # as in kerncap.replay, which imports more than a doctor may
 KFD = "/dev/kfd"

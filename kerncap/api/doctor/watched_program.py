@@ -9,38 +9,20 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from kerncap import env, scratch
 from kerncap.api.doctor.processes import Seen, Watcher
 from kerncap.capture.process_log import FOLDER, ProcessLog
-from kerncap.format.document_types import Count, Names, says
 from kerncap.log import one_line
+from kerncap.report.documents.doctor import ProgramProcess
 
 _MARKS = ("python", "triton", "cuda", "hip", "rocprofiler")  # of the session: docs/session.md
 _HOOK = "Triton hook"
 _MOST_ARGUMENT = 200
 _CLEARED = "its environment was cleared by its parent (no KERNCAP_SESSION in it)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProgramProcess:
-    """One process of the program."""
-
-    pid: int
-    parent: int
-    name: str
-    argv: Names
-    libraries: Annotated[Names, says("GPU libraries that the process has loaded.")]
-    live: Annotated[Names, says("Shims and hooks of kerncap that were live in it.")]
-    launches: Count
-    kernels: Count
-    routes: Annotated[dict[str, int], says("Launches by the call that made them.")] = field(
-        default_factory=dict
-    )
-    missed: Names = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,6 @@
-"""The documents that ``--json`` prints, as types: the one source of their JSON Schemas.
+"""JSON Schemas of the documents that ``--json`` prints. A test checks every command's real output.
 
-Most are in `kerncap.report.documents`, below what builds them. A test checks every command's real output.
-A part that is a result as it is has no type here: the result's own class says what its fields mean.
+Their one source is the types in `kerncap.report.documents`, and here those of times and limits.
 `python -m kerncap.api.documents` rewrites ``docs/schemas``; ``kerncap schema`` prints one.
 """
 

@@ -1,1 +1,1 @@
-"""The documents of ``--json`` that `kerncap.report` builds, as types."""
+"""The documents that ``--json`` prints, as types, with the parts of results that are printed as they are."""

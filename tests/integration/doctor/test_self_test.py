@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from kerncap.api.doctor import self_test as self_test_module
-from kerncap.api.doctor.doctor_result import Way
 from kerncap.api.doctor.self_test import self_test
+from kerncap.report.documents.doctor import Way
 from tests.integration.cuda.conftest import Rig
 from tests.rigs import amd_gpu
 

@@ -15,10 +15,10 @@ from kerncap import env
 from kerncap.api.doctor import Check, describe_triton
 from kerncap.api.doctor import probes as doctor_probes
 from kerncap.api.doctor import vendors as doctor_vendors
-from kerncap.api.doctor.doctor_result import SelfTest, Step
 from kerncap.api.doctor.packages import KNOWN_TRITON
 from kerncap.api.doctor.vendors import EMULATOR_VARIABLE, NVIDIA
 from kerncap.report.doctor_text import render
+from kerncap.report.documents.doctor import SelfTest, Step
 from tests.unit.doctor.machines import (
     GOOD_DRIVER,
     GOOD_PACKAGES,

@@ -2,11 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from kerncap.api.doctor.doctor_result import Check, SelfTest, Way
-from kerncap.api.doctor.watched_program import ProgramProcess
 from kerncap.format.document_types import Count, Document, Names, Part, Path, says
+
+Status = Literal["ok", "missing", "note"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    # `note` is worth knowing and harmless.
+    name: str
+    status: Annotated[Status, says("missing: blocks at least one way to capture and replay.")]
+    detail: str
+    next_step: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A way to capture and replay, or the first reason why it doesn't work here."""
+
+    name: str
+    works: bool
+    reason: str | None = None
+    next_step: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTest:
+    """A small launch, captured and replayed in one way."""
+
+    way: str
+    result: Literal["pass", "fail", "skipped"]
+    step: Annotated[str | None, says("The step that failed.")] = None
+    reason: str | None = None
+    steps: tuple[Step, ...] = ()
 
 
 class DoctorDocument(Document, frozen=True, kw_only=True):
@@ -19,6 +56,24 @@ class DoctorDocument(Document, frozen=True, kw_only=True):
     checks: tuple[Check, ...]
     facts: Annotated[dict[str, Any], says("For a bug report: versions, drivers, GPUs; nothing private.")]
     self_test: Annotated[tuple[SelfTest, ...], says("With --self-test.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramProcess:
+    """One process of the program."""
+
+    pid: int
+    parent: int
+    name: str
+    argv: Names
+    libraries: Annotated[Names, says("GPU libraries that the process has loaded.")]
+    live: Annotated[Names, says("Shims and hooks of kerncap that were live in it.")]
+    launches: Count
+    kernels: Count
+    routes: Annotated[dict[str, int], says("Launches by the call that made them.")] = field(
+        default_factory=dict
+    )
+    missed: Names = ()
 
 
 class DoctorProgramDocument(Document, frozen=True, kw_only=True):
