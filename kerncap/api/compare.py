@@ -28,13 +28,7 @@ from kerncap.replay.repeated_runs import dirtied
 from kerncap.replay.stage_diff import compare_stage, text_of
 from kerncap.replay.verdict import judge
 from kerncap.replay.verdict_words import Verdict
-from kerncap.report.documents.candidates import (
-    CompareDocument,
-    ComparedVariant,
-    CompiledFacts,
-    Difference,
-    Which,
-)
+from kerncap.report.documents import candidates as documents
 
 WHICH = (CAPTURED, REBUILT, CANDIDATE)
 
@@ -51,7 +45,7 @@ class Variant:
     ``ratio`` is its time by that of the first variant, in pairs.
     """
 
-    name: Which
+    name: documents.Which
     verdict: Verdict | None = None
     problem: str = ""
     detail: str = ""
@@ -71,10 +65,10 @@ class Variant:
             return Answer.NO if self.name == CANDIDATE and self.refused else Answer.UNDECIDED
         return self.verdict.answer
 
-    def document(self) -> ComparedVariant:
+    def document(self) -> documents.ComparedVariant:
         verdict = self.verdict or Verdict(Answer.UNDECIDED, "")
-        facts = {name: getattr(self.compiled, name) for name in CompiledFacts.__struct_fields__}
-        return ComparedVariant(
+        facts = {name: getattr(self.compiled, name) for name in documents.CompiledFacts.__struct_fields__}
+        return documents.ComparedVariant(
             name=self.name,
             result="untested" if self.verdict is None else verdict.answer.value,
             problem=self.problem,
@@ -83,7 +77,7 @@ class Variant:
             reasons=tuple(verdict.reasons),
             exact=verdict.exact,
             notes=tuple(verdict.notes),
-            compiled=CompiledFacts(**facts),
+            compiled=documents.CompiledFacts(**facts),
             times_ms=tuple(self.times_ms),
             median_ms=median(self.times_ms) if self.times_ms else None,
             ratio=self.ratio,
@@ -104,7 +98,7 @@ class CompareResult:
     triton: str
     python: str
     variants: list[Variant]
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[documents.Difference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     max_ratio: float | None = None
 
@@ -130,7 +124,7 @@ class CompareResult:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        return CompareDocument(
+        return documents.CompareDocument(
             result=self.answer.value,
             path=str(self.path),
             kernel=self.kernel,
@@ -181,7 +175,7 @@ def compare(
         if candidate is not None:
             options = dataclasses.replace(options, candidate=candidate.path)
         comparison = _Comparison(reproducer, engine, options)
-        variants = [comparison.variant(cast("Which", name)) for name in which]
+        variants = [comparison.variant(cast("documents.Which", name)) for name in which]
         for variant in variants:
             if candidate is not None and variant.name == CANDIDATE:
                 variant.problem, variant.detail = map(candidate.named, (variant.problem, variant.detail))
@@ -243,7 +237,7 @@ class _Comparison:
             self.measured = write_set(reproducer, engine)
         self._names: dict[str, str] = {}  # variant -> what the engine calls it
 
-    def variant(self, name: Which) -> Variant:
+    def variant(self, name: documents.Which) -> Variant:
         """Load and judge one."""
         try:
             self._names[name] = loaded = self._load(name)
@@ -308,9 +302,9 @@ class _Comparison:
 
 def _difference(
     before: str, old: dict[str, str], after: str, new: dict[str, str], most_lines: int
-) -> Difference:
+) -> documents.Difference:
     shared = [stage for stage in (*_TEXT_STAGES, "sass") if stage in old and stage in new]
-    return Difference(
+    return documents.Difference(
         before, after,
         [compare_stage(stage, old[stage], new[stage], most_lines, (before, after)) for stage in shared],
         sorted({*old, *new} - set(shared)),

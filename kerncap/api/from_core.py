@@ -29,18 +29,7 @@ from kerncap.errors import FormatError, UsageError
 from kerncap.log import one_line
 from kerncap.regular_file import open_regular
 from kerncap.replay.candidates import disassemble
-from kerncap.report.documents.core import (
-    CodeAt,
-    CoreAccess,
-    CoreElsewhere,
-    CoreFault,
-    CoreKernel,
-    CoreLog,
-    CoreParameter,
-    CoreThread,
-    CoreThreadState,
-    NamedDump,
-)
+from kerncap.report.documents import core as documents
 
 MAX_FAULTS = 64
 MAX_THREADS = 64  # of a fault that are listed
@@ -99,8 +88,8 @@ def from_core(
                 document = _of_dump(_named(name, path, within), program, host_core, sass, within)
             except (FormatError, UsageError) as error:
                 problem = str(error)
-        dumps.append(NamedDump(path=name, problem=problem))
-    said = CoreLog(
+        dumps.append(documents.NamedDump(path=name, problem=problem))
+    said = documents.CoreLog(
         path=str(path), error=log.error, line=log.line if log.error else None,
         exception=log.exception, kernels=log.kernels, assertions=log.assertions, dumps=dumps,
     )  # fmt: skip
@@ -108,7 +97,7 @@ def from_core(
 
 
 # No FromCoreDocument: of an AMD GPU's dump the notes stand before the command, and keys keep their order.
-def _plain(document: dict[str, Any], log: CoreLog | None) -> dict[str, Any]:
+def _plain(document: dict[str, Any], log: documents.CoreLog | None) -> dict[str, Any]:
     found: dict[str, Any] = to_builtins({**document, "log": log})
     return found
 
@@ -213,10 +202,10 @@ class _Reading:
             "notes": [*self._notes(stopped), *dict.fromkeys(map(one_line, self._code.problems))],
         }
 
-    def _kernel(self, grid: Grid, stopped: Stopped) -> CoreKernel:
+    def _kernel(self, grid: Grid, stopped: Stopped) -> documents.CoreKernel:
         place = self._code.place(grid.entry)
         mangled = None if place is None else place.kernel
-        return CoreKernel(
+        return documents.CoreKernel(
             name=None if mangled is None else base_name(mangled),
             mangled=mangled,
             device=grid.device,
@@ -229,23 +218,23 @@ class _Reading:
             parameters=self._parameters(grid, mangled),
         )
 
-    def _parameters(self, grid: Grid, kernel: str | None) -> list[CoreParameter] | None:
+    def _parameters(self, grid: Grid, kernel: str | None) -> list[documents.CoreParameter] | None:
         data = self._dump.parameters(grid)
         layout = None if kernel is None else self._code.layout(kernel)
         if data is None or layout is None:
             return None
         return [
-            CoreParameter(offset=offset, bytes=data[offset : offset + size].hex())
+            documents.CoreParameter(offset=offset, bytes=data[offset : offset + size].hex())
             for offset, size in layout
             if offset + size <= len(data)
         ]
 
-    def _fault(self, fault: Fault) -> CoreFault:
+    def _fault(self, fault: Fault) -> documents.CoreFault:
         place = None if fault.pc is None else self._code.place(fault.pc)
         accesses = [self._access(thread, place) for thread in fault.threads]
         order = _oddest_first(accesses)
         kind = exceptions.of(fault.exception)
-        return CoreFault(
+        return documents.CoreFault(
             exception=dataclasses.replace(kind, code=max(kind.code, 0)),
             device=fault.device,
             kernel=self._numbers.get((fault.device, fault.grid)),
@@ -254,7 +243,7 @@ class _Reading:
             pc=fault.pc,
             place=self._place(place),
             threads=[
-                CoreThread(
+                documents.CoreThread(
                     block=fault.threads[n].warp.block, thread=fault.threads[n].index, access=accesses[n]
                 )
                 for n in order[:MAX_THREADS]
@@ -262,7 +251,7 @@ class _Reading:
             first_thread=self._state(fault.threads[order[0]]) if order else None,
         )
 
-    def _access(self, thread: Thread, place: Place | None) -> CoreAccess | None:
+    def _access(self, thread: Thread, place: Place | None) -> documents.CoreAccess | None:
         if place is None:
             return None
         registers = self._dump.registers(thread.warp, thread.row)
@@ -270,7 +259,7 @@ class _Reading:
         found = access.address(executed, self._code.arch(place.kernel), registers)
         if found is None:
             return None
-        return CoreAccess(space=found[0], address=found[1], in_dump=self._in_dump(*found))
+        return documents.CoreAccess(space=found[0], address=found[1], in_dump=self._in_dump(*found))
 
     def _in_dump(self, space: str, address: int) -> bool | None:
         """Whether the memory is there; None if the dump doesn't have all of that kind."""
@@ -279,9 +268,9 @@ class _Reading:
         known = ((each.address, each.bytes) for each in self._memory if each.address is not None)
         return any(0 <= address - start < size for start, size in known)
 
-    def _state(self, thread: Thread) -> CoreThreadState:
+    def _state(self, thread: Thread) -> documents.CoreThreadState:
         frames = [self._code.place(pc) for pc in self._dump.return_addresses(thread.warp, thread.row)]
-        return CoreThreadState(
+        return documents.CoreThreadState(
             sm=thread.warp.sm,
             warp=thread.warp.id,
             lane=thread.lane,
@@ -294,9 +283,9 @@ class _Reading:
             special=None,
         )
 
-    def _elsewhere(self, stopped: Stopped) -> list[CoreElsewhere]:
+    def _elsewhere(self, stopped: Stopped) -> list[documents.CoreElsewhere]:
         return [
-            CoreElsewhere(
+            documents.CoreElsewhere(
                 kernel=self._numbers.get((device, grid)),
                 pc=pc,
                 place=self._place(self._code.place(pc)),
@@ -305,10 +294,10 @@ class _Reading:
             for (device, grid, pc), count in stopped.elsewhere.most_common(MAX_ELSEWHERE)
         ]
 
-    def _place(self, place: Place | None) -> CodeAt | None:
+    def _place(self, place: Place | None) -> documents.CodeAt | None:
         if place is None:
             return None
-        return CodeAt(
+        return documents.CodeAt(
             function=place.function,
             offset=place.offset,
             kernel=place.kernel,
@@ -351,7 +340,7 @@ class _Reading:
         return notes
 
 
-def _oddest_first(accesses: Sequence[CoreAccess | None]) -> list[int]:
+def _oddest_first(accesses: Sequence[documents.CoreAccess | None]) -> list[int]:
     """Threads by number: whose memory is not in the dump first, then by how far they are from the others'."""
     known = sorted(each.address for each in accesses if each is not None)
     middle = known[len(known) // 2] if known else 0

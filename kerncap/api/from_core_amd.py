@@ -16,17 +16,7 @@ from kerncap.capture.core_dump.amd.waves import LANES, Wave
 from kerncap.capture.core_dump.dump import Memory
 from kerncap.capture.kernel_spellings import base_name
 from kerncap.log import one_line
-from kerncap.report.documents.core import (
-    CodeAt,
-    CoreAccess,
-    CoreElsewhere,
-    CoreFault,
-    CoreKernel,
-    CoreParameter,
-    CoreThread,
-    CoreThreadState,
-    WaveRegisters,
-)
+from kerncap.report.documents import core as documents
 
 MAX_FAULTS = 64
 MAX_THREADS = 64  # of a fault that are listed
@@ -156,7 +146,7 @@ class Reading:
                 found.append(_Fault(device, exceptions.OF_A_GPU, None, None))
         return found
 
-    def _fault(self, fault: _Fault) -> CoreFault:
+    def _fault(self, fault: _Fault) -> documents.CoreFault:
         place = None if fault.pc is None else self._code.place(fault.pc)
         launched = None if fault.kernel is None else list(self._launched.values())[fault.kernel]
         blamed, lanes = self._blamed(fault, place)
@@ -165,14 +155,14 @@ class Reading:
             fault.is_placed, pc = True, blamed.pc
             place = self._code.place(pc)
         threads = [
-            CoreThread(
+            documents.CoreThread(
                 block=each.wave.workgroup,
                 thread=_index(each.wave, each.lane, launched),
                 access=self._access(each.address),
             )
             for each in lanes[:MAX_THREADS]
         ]
-        return CoreFault(
+        return documents.CoreFault(
             exception=exceptions.of(fault.exception),
             device=fault.device,
             kernel=fault.kernel,
@@ -206,18 +196,18 @@ class Reading:
             else:
                 yield _Lane(wave, lane, address, self._dump.memory.is_mapped(address))
 
-    def _access(self, address: int | None) -> CoreAccess | None:
+    def _access(self, address: int | None) -> documents.CoreAccess | None:
         if address is None:
             return None
         is_there = self._dump.memory.start_of(address) is not None
-        return CoreAccess(space="global", address=address, in_dump=is_there)
+        return documents.CoreAccess(space="global", address=address, in_dump=is_there)
 
-    def _state(self, waves: list[Wave], lanes: list[_Lane]) -> CoreThreadState | None:
+    def _state(self, waves: list[Wave], lanes: list[_Lane]) -> documents.CoreThreadState | None:
         if not waves:
             return None
         wave, lane = (lanes[0].wave, lanes[0].lane) if lanes else (waves[0], 0)
         scalars, vcc = wave.scalars(self._dump.memory)
-        return CoreThreadState(
+        return documents.CoreThreadState(
             sm=None,
             warp=wave.number,
             lane=lane,
@@ -227,19 +217,19 @@ class Reading:
             accumulators=wave.accumulators(self._dump.memory, lane),
             uniform_registers=scalars,
             predicates=(),
-            special=WaveRegisters(
+            special=documents.WaveRegisters(
                 exec=wave.exec, vcc=vcc, m0=wave.m0, mode=wave.mode, status=wave.status,
                 trapsts=wave.trapsts,
             ),
         )  # fmt: skip
 
-    def _kernel(self, each: _Launched) -> CoreKernel:
+    def _kernel(self, each: _Launched) -> documents.CoreKernel:
         launch = each.launch
         grid = None
         if launch is not None:
             x, y, z = (-(-a // b) for a, b in zip(launch.grid, launch.block, strict=True))
             grid = x, y, z
-        return CoreKernel(
+        return documents.CoreKernel(
             name=None if each.kernel is None else base_name(each.kernel),
             mangled=each.kernel,
             device=each.device,
@@ -252,7 +242,7 @@ class Reading:
             parameters=None if launch is None else self._parameters(launch),
         )
 
-    def _parameters(self, launch: Launch) -> list[CoreParameter] | None:
+    def _parameters(self, launch: Launch) -> list[documents.CoreParameter] | None:
         kernel = self._code.kernel_of(launch.descriptor)
         layout = None if kernel is None else self._code.layout(launch.descriptor, kernel)
         if layout is None:
@@ -262,17 +252,17 @@ class Reading:
             data = self._dump.memory.read(launch.arguments + offset, size)
             if data is None:
                 return None
-            found.append(CoreParameter(offset=offset, bytes=data.hex()))
+            found.append(documents.CoreParameter(offset=offset, bytes=data.hex()))
         return found
 
-    def _elsewhere(self) -> list[CoreElsewhere]:
+    def _elsewhere(self) -> list[documents.CoreElsewhere]:
         launched = list(self._launched.values())
         counts: Counter[tuple[int | None, int]] = Counter()
         for wave, kernel in self._waves:
             if not wave.exception:
                 counts[kernel, wave.pc] += _threads(wave, None if kernel is None else launched[kernel].launch)
         return [
-            CoreElsewhere(
+            documents.CoreElsewhere(
                 kernel=kernel,
                 pc=pc,
                 place=self._place(self._code.place(pc), None if kernel is None else launched[kernel]),
@@ -281,7 +271,7 @@ class Reading:
             for (kernel, pc), count in counts.most_common(MAX_ELSEWHERE)
         ]
 
-    def _place(self, place: Place | None, launched: _Launched | None) -> CodeAt | None:
+    def _place(self, place: Place | None, launched: _Launched | None) -> documents.CodeAt | None:
         if place is None:
             return None
         function = place.function
@@ -293,7 +283,7 @@ class Reading:
         is_own = function is not None and function.name == kernel
         if function is not None and kernel is None and self._code.is_kernel(function):
             kernel, is_own, entry = function.name, True, function.start
-        return CodeAt(
+        return documents.CodeAt(
             function=None if function is None else function.name,
             offset=place.pc - start,
             kernel=kernel,

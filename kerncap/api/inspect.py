@@ -14,16 +14,7 @@ from kerncap.errors import UsageError
 from kerncap.format import Reproducer, WriteSet, schema
 from kerncap.format.elf import ElfProblem
 from kerncap.format.validate import view_bounds
-from kerncap.report.documents.inspect import (
-    Alias,
-    CodePlace,
-    InspectDocument,
-    ResolvedArgument,
-    ResolvedTensor,
-    Stored,
-    StoredRegion,
-    WrittenRegion,
-)
+from kerncap.report.documents import inspect as documents
 
 DIGESTS_CHECKED_UP_TO = 256_000_000  # stored bytes; more only on request
 MAX_ALIASES = 1000
@@ -42,7 +33,7 @@ def inspect(path: Path | str, verify: bool = False, at: Sequence[int] = ()) -> d
         checks = reproducer.checks()
         write_set = WriteSet.load(reproducer)
         manifest = reproducer.manifest
-        return InspectDocument(
+        return documents.InspectDocument(
             path=str(path),
             manifest_sha256=reproducer.manifest_sha256,
             manifest=manifest,
@@ -57,7 +48,7 @@ def inspect(path: Path | str, verify: bool = False, at: Sequence[int] = ()) -> d
         ).as_dict()
 
 
-def _places(reproducer: Reproducer, at: Sequence[int]) -> Iterator[CodePlace]:
+def _places(reproducer: Reproducer, at: Sequence[int]) -> Iterator[documents.CodePlace]:
     """The file and line that each offset of the kernel's code comes from; None if it comes from none."""
     from kerncap.capture.source.native import line_table
 
@@ -77,7 +68,7 @@ def _places(reproducer: Reproducer, at: Sequence[int]) -> Iterator[CodePlace]:
         place = found[max(0, bisect(starts, offset) - 1)]
         inside = place.offset <= offset < place.offset + place.size
         file, line = (place.file, place.line) if inside else (None, None)
-        yield CodePlace(offset=offset, file=file, line=line)
+        yield documents.CodePlace(offset=offset, file=file, line=line)
 
 
 def _check_digests(reproducer: Reproducer, verify: bool) -> str:
@@ -90,14 +81,14 @@ def _check_digests(reproducer: Reproducer, verify: bool) -> str:
     return "verified" if small else f"digests of memory not checked ({log.size(stored)}; --verify)"
 
 
-def _stored(reproducer: Reproducer) -> Stored:
+def _stored(reproducer: Reproducer) -> documents.Stored:
     memory = reproducer.manifest.memory
     regions = []
     for number in range(len(reproducer.manifest.regions)):
         pre, post = reproducer.index.region_bytes(number)
         changed = len(reproducer.chunks_changed(number))
-        regions.append(StoredRegion(pre_bytes=pre, post_bytes=post, chunks_changed=changed))
-    return Stored(
+        regions.append(documents.StoredRegion(pre_bytes=pre, post_bytes=post, chunks_changed=changed))
+    return documents.Stored(
         memory_bytes=memory.stored_bytes + memory.index.size,
         pre_bytes=memory.pre_bytes,
         post_bytes=memory.post_bytes,
@@ -106,9 +97,9 @@ def _stored(reproducer: Reproducer) -> Stored:
     )
 
 
-def _write_set(reproducer: Reproducer, write_set: WriteSet) -> tuple[WrittenRegion, ...]:
+def _write_set(reproducer: Reproducer, write_set: WriteSet) -> tuple[documents.WrittenRegion, ...]:
     return tuple(
-        WrittenRegion(
+        documents.WrittenRegion(
             region=region,
             written_bytes=write_set.written_bytes(region),
             size=reproducer.manifest.regions[region].size,
@@ -118,9 +109,9 @@ def _write_set(reproducer: Reproducer, write_set: WriteSet) -> tuple[WrittenRegi
     )
 
 
-def _argument(manifest: schema.Manifest, argument: schema.Argument) -> ResolvedArgument:
+def _argument(manifest: schema.Manifest, argument: schema.Argument) -> documents.ResolvedArgument:
     """The argument with its tensors resolved to dtype, shape, strides and address."""
-    return ResolvedArgument(
+    return documents.ResolvedArgument(
         name=argument.name,
         role=argument.role,
         kind=str(argument.value.__struct_config__.tag),
@@ -128,10 +119,10 @@ def _argument(manifest: schema.Manifest, argument: schema.Argument) -> ResolvedA
     )
 
 
-def _tensor(manifest: schema.Manifest, number: int) -> ResolvedTensor:
+def _tensor(manifest: schema.Manifest, number: int) -> documents.ResolvedTensor:
     view = manifest.views[number]
     address = manifest.regions[view.region].base + view.offset
-    return ResolvedTensor(
+    return documents.ResolvedTensor(
         view=number,
         name=view.name,
         dtype=view.dtype,
@@ -152,7 +143,7 @@ def _views_of(value: schema.Value) -> Iterator[int]:
             yield from _views_of(item)
 
 
-def _aliases(manifest: schema.Manifest) -> list[Alias]:
+def _aliases(manifest: schema.Manifest) -> list[documents.Alias]:
     """Pairs of tensor arguments whose byte ranges overlap, the first `MAX_ALIASES` of them."""
     ranges = []
     for argument in manifest.arguments:
@@ -163,12 +154,14 @@ def _aliases(manifest: schema.Manifest) -> list[Alias]:
             if bounds is not None:
                 ranges.append((view.region, *bounds, argument.name if whole else view.name or argument.name))
     ranges.sort()
-    found: list[Alias] = []
+    found: list[documents.Alias] = []
     for place, (region, first, last, name) in enumerate(ranges):
         for other_region, other_first, other_last, other in ranges[place + 1 :]:
             if other_region != region or other_first >= last or len(found) >= MAX_ALIASES:
                 break
             overlap = min(last, other_last) - other_first
             same = (first, last) == (other_first, other_last)
-            found.append(Alias(arguments=(name, other), region=region, bytes=overlap, same_range=same))
+            found.append(
+                documents.Alias(arguments=(name, other), region=region, bytes=overlap, same_range=same)
+            )
     return found

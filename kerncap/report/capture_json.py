@@ -8,18 +8,12 @@ from kerncap.capture.outcome import ArmResult, CaptureResult, KernelSummary
 from kerncap.capture.seal import SealedLaunch
 from kerncap.capture.target import signal_name
 from kerncap.report.capture_text import fault_command
-from kerncap.report.documents.capture import (
-    ArmDocument,
-    CapturedLaunch,
-    CaptureDocument,
-    LastLaunch,
-    SeenKernel,
-)
+from kerncap.report.documents import capture as documents
 
 
 def capture_document(result: CaptureResult) -> dict[str, Any]:
     """The document of ``kerncap capture --json``."""
-    return CaptureDocument(
+    return documents.CaptureDocument(
         captured=tuple(str(sealed.path) for sealed in result.captured),
         reproducers=tuple(_reproducer(sealed) for sealed in result.captured),
         reason=result.reason,
@@ -29,7 +23,7 @@ def capture_document(result: CaptureResult) -> dict[str, Any]:
         failed=tuple(result.failed),
         notes=tuple(result.notes),
         last_launches=tuple(
-            LastLaunch(kernel=each.kernel, grid=each.grid, block=each.block, stream=each.stream)
+            documents.LastLaunch(kernel=each.kernel, grid=each.grid, block=each.block, stream=each.stream)
             for each in (result.last.launches if result.last is not None else ())
         ),
         fault_command=fault_command(result),
@@ -40,8 +34,8 @@ def capture_document(result: CaptureResult) -> dict[str, Any]:
     ).as_dict()
 
 
-def _reproducer(sealed: SealedLaunch) -> CapturedLaunch:
-    return CapturedLaunch(
+def _reproducer(sealed: SealedLaunch) -> documents.CapturedLaunch:
+    return documents.CapturedLaunch(
         path=str(sealed.path),
         kernel=sealed.kernel,
         qualified_name=sealed.qualified_name,
@@ -59,10 +53,10 @@ def _reproducer(sealed: SealedLaunch) -> CapturedLaunch:
     )
 
 
-def seen_kernel(kernel: KernelSummary) -> SeenKernel:
+def seen_kernel(kernel: KernelSummary) -> documents.SeenKernel:
     """One kernel's counts."""
     counts, seen = kernel.counts, kernel.seen
-    return SeenKernel(
+    return documents.SeenKernel(
         name=kernel.name,
         qualified_name=kernel.qualified_name,
         mangled=seen.mangled if seen is not None else None,
@@ -80,7 +74,7 @@ def seen_kernel(kernel: KernelSummary) -> SeenKernel:
 
 def arm_document(result: ArmResult) -> dict[str, Any]:
     """The document of ``kerncap arm --json``."""
-    return ArmDocument(
+    return documents.ArmDocument(
         session=str(result.session),
         generation=result.generation,
         waited=result.waited,

@@ -13,15 +13,7 @@ from kerncap.capture.timeline import Timeline
 from kerncap.format.contract import word
 from kerncap.report.capture_json import seen_kernel
 from kerncap.report.capture_text import capture_command, chooses_only
-from kerncap.report.documents.capture import (
-    ClockOfProcess,
-    GroupedKernel,
-    ListDocument,
-    ListedGroup,
-    ListedKernel,
-    ListedRow,
-    TimelineFile,
-)
+from kerncap.report.documents import capture as documents
 from kerncap.report.listing_data import Figures, Gain, Listed, Times, figures
 from kerncap.report.listing_groups import By, Group, groups
 
@@ -32,7 +24,7 @@ def listing_document(
     """Kernels by time, whole names, every row; ``top`` 0: all. ``timeline_path``: where the trace is."""
     found = figures(result)
     shown = found.kernels[: top or None]
-    return ListDocument(
+    return documents.ListDocument(
         kernels=tuple(_kernel(listed, result) for listed in shown),
         kernel_count=len(found.kernels),
         by=by,
@@ -41,7 +33,7 @@ def listing_document(
         program_ns=found.wall_ns,
         device_ns=found.device_ns,
         clocks=tuple(
-            ClockOfProcess(pid=clock.pid, clock=clock.name, reason=clock.reason)
+            documents.ClockOfProcess(pid=clock.pid, clock=clock.name, reason=clock.reason)
             for clock in result.listing.clocks
         ),
         process_count=len(result.listing.spans),
@@ -55,10 +47,10 @@ def listing_document(
     ).as_dict()
 
 
-def _timeline(timeline: Timeline | None, path: Path | None) -> TimelineFile | None:
+def _timeline(timeline: Timeline | None, path: Path | None) -> documents.TimelineFile | None:
     if timeline is None or path is None:
         return None
-    return TimelineFile(
+    return documents.TimelineFile(
         path=str(path),
         launches=timeline.count(word.timed.launch),
         copies=timeline.count(word.timed.copy, word.timed.fill),
@@ -67,32 +59,34 @@ def _timeline(timeline: Timeline | None, path: Path | None) -> TimelineFile | No
     )
 
 
-def _kernel(listed: Listed, result: CaptureResult) -> ListedKernel:
+def _kernel(listed: Listed, result: CaptureResult) -> documents.ListedKernel:
     kernel = listed.kernel
-    return ListedKernel(
+    return documents.ListedKernel(
         **(asdict(seen_kernel(kernel)) | _times(listed.times)),
         short_name=listed.name,
         configurations=listed.configurations,
         share=listed.device.share if listed.device is not None else 0.0,
         **_gain("wall", listed.wall),
         **_gain("device", listed.device),
-        rows=tuple(ListedRow(**asdict(row.record), pid=row.pid, rank=row.rank) for row in kernel.rows),
+        rows=tuple(
+            documents.ListedRow(**asdict(row.record), pid=row.pid, rank=row.rank) for row in kernel.rows
+        ),
         stack=kernel.stack,
         command=capture_command(kernel, result),
         command_is_exact=chooses_only(kernel, result),
     )
 
 
-def _groups(found: Sequence[Group], figures: Figures) -> tuple[ListedGroup, ...]:
+def _groups(found: Sequence[Group], figures: Figures) -> tuple[documents.ListedGroup, ...]:
     """A group holds only direct launches."""
     return tuple(
-        ListedGroup(
+        documents.ListedGroup(
             name=group.key,
             **_times(group.times),
             command=group.command,
             share_of_device=group.times.time_ns / figures.device_ns if figures.device_ns else None,
             kernels=tuple(
-                GroupedKernel(
+                documents.GroupedKernel(
                     name=leaf.kernel.kernel.name,
                     qualified_name=leaf.kernel.kernel.qualified_name,
                     **_times(leaf.times),

@@ -7,18 +7,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from kerncap.report.documents.sanitize import (
-    OpenQuestion,
-    SanitizeCause,
-    SanitizedLaunch,
-    SanitizedLaunches,
-    SanitizeFinding,
-    SanitizeForAll,
-    SanitizeHostRead,
-    SanitizeNote,
-    Where,
-    Witness,
-)
+from kerncap.report.documents import sanitize as documents
 from kerncap.report.sanitize_answer import NO_PROGRAM, counts_of, unproven_of
 from kerncap.report.sanitize_baseline import Baseline, counts_of_run
 from kerncap.report.sanitize_causes import all_of, causes_of
@@ -35,23 +24,25 @@ def document(reports: Sequence[LaunchReport], program: Program = NO_PROGRAM) -> 
 
 def launches(
     reports: Sequence[LaunchReport], program: Program, baseline: Baseline | None = None
-) -> SanitizedLaunches:
+) -> documents.SanitizedLaunches:
     """One entry per different launch."""
-    return SanitizedLaunches(
+    return documents.SanitizedLaunches(
         result=counts_of_run(reports, program, baseline).answer.value,
         causes=_causes(reports, baseline),
         launches=tuple(_launch(report) for report in reports),
         host_reads=tuple(
-            SanitizeHostRead(**vars(read), message=message_of(read)) for read in program.host_reads
+            documents.SanitizeHostRead(**vars(read), message=message_of(read)) for read in program.host_reads
         ),
     )
 
 
-def _causes(reports: Sequence[LaunchReport], baseline: Baseline | None) -> tuple[SanitizeCause, ...]:
+def _causes(
+    reports: Sequence[LaunchReport], baseline: Baseline | None
+) -> tuple[documents.SanitizeCause, ...]:
     causes = causes_of(reports)
     new = [] if baseline is None else baseline.new_causes(reports, causes)
     return tuple(
-        SanitizeCause(
+        documents.SanitizeCause(
             check=cause.finding.check,
             kernel=reports[cause.position].kernel,
             **_where(cause.finding.location),
@@ -68,27 +59,29 @@ def _causes(reports: Sequence[LaunchReport], baseline: Baseline | None) -> tuple
     )
 
 
-def _launch(report: LaunchReport) -> SanitizedLaunch:
+def _launch(report: LaunchReport) -> documents.SanitizedLaunch:
     found = all_of(report)
     counts = counts_of(report)
     stated = report.for_all
-    return SanitizedLaunch(
+    return documents.SanitizedLaunch(
         kernel=report.kernel,
         grid=report.grid,
         for_all=None
         if stated is None
-        else SanitizeForAll(intervals=dict(stated.sizes), grid=stated.grid, assumed=stated.assumed),
+        else documents.SanitizeForAll(intervals=dict(stated.sizes), grid=stated.grid, assumed=stated.assumed),
         result=counts.answer.value,
         label=report.label,
         configuration=dict(report.configuration),
         repeats=report.repeats,
         findings=tuple(_finding(each) for each in found if not each.note),
-        noted=tuple(SanitizeNote(**asdict(_finding(each)), note=each.note) for each in found if each.note),
+        noted=tuple(
+            documents.SanitizeNote(**asdict(_finding(each)), note=each.note) for each in found if each.note
+        ),
         proved=counts.proved,
         proved_for_these_contents=counts.contents,
         violated=counts.violated,
         unproven=tuple(
-            OpenQuestion(**_where(entry.location), check=entry.check, reason=entry.reason)
+            documents.OpenQuestion(**_where(entry.location), check=entry.check, reason=entry.reason)
             for entry in unproven_of(report)
         ),
         notes=report.notes,
@@ -97,8 +90,8 @@ def _launch(report: LaunchReport) -> SanitizedLaunch:
     )
 
 
-def _finding(finding: Finding) -> SanitizeFinding:
-    return SanitizeFinding(
+def _finding(finding: Finding) -> documents.SanitizeFinding:
+    return documents.SanitizeFinding(
         check=finding.check,
         callers=tuple((each.file, each.line, each.column) for each in finding.location.frames[1:]),
         **asdict(_witness(finding, finding.argument)),
@@ -118,25 +111,14 @@ def _finding(finding: Finding) -> SanitizeFinding:
     )
 
 
-def _witness(found: Finding | OtherAccess, argument: str | None = None) -> Witness:
-    place = found.place
-    return Witness(
-        access=found.access,
-        **_where(found.location),
-        argument=place.argument if argument is None else argument,
-        program_id=place.program_id,
-        lane=place.lane,
-        iterations=place.iterations,
-        offset_bytes=place.offset_bytes,
-        element=place.element,
-        mask=place.mask,
-    )
+def _witness(found: Finding | OtherAccess, argument: str | None = None) -> documents.Witness:
+    place = vars(found.place)
+    if argument is not None:
+        place = {**place, "argument": argument}
+    return documents.Witness(access=found.access, **_where(found.location), **place)
 
 
 def _where(location: Location) -> dict[str, Any]:
+    """The fields of `documents.Where`, None if there is no place."""
     frame = location.frame
-    return asdict(
-        Where(file=None, line=None, column=None)
-        if frame is None
-        else Where(file=frame.file, line=frame.line, column=frame.column)
-    )
+    return {name: frame and getattr(frame, name) for name in documents.Where.__struct_fields__}

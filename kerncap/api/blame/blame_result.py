@@ -155,15 +155,8 @@ def _run(run: Run) -> BlameRun:
 
 
 def _stage(stage: Stage) -> BlameStage:
-    return BlameStage(
-        name=stage.name,
-        how=stage.how,
-        ended=stage.ended,
-        why=stage.why,
-        before=_compared(stage.before),
-        application=_compared(stage.application),
-        varies=stage.varies,
-    )
+    compared = {"before": _compared(stage.before), "application": _compared(stage.application)}
+    return BlameStage(**{**vars(stage), **compared})
 
 
 def _compared(one: Comparison | None) -> Compared | None:

@@ -120,11 +120,12 @@ def test_timing() -> None:
 
 
 def test_compare() -> None:
-    from kerncap.api.compare import CompareResult, Difference, Variant
+    from kerncap.api.compare import CompareResult, Variant
     from kerncap.replay.outcome import Compiled
     from kerncap.replay.paired_times import Ratio
     from kerncap.replay.stage_diff import compare_stage
     from kerncap.replay.verdict_words import Verdict
+    from kerncap.report.documents.candidates import Difference
 
     compiled = Compiled(registers=32, occupancy=0.5, grid=(1, 1, 1), block=(32, 1, 1), compile_ms=3.5)
     variants = [
