@@ -14,6 +14,7 @@ from typing import Any
 from kerncap import log, unexpected_error
 from kerncap.errors import UsageError
 from kerncap.format.find_reproducers import Found, looked_at, reproducers_in
+from kerncap.report.documents.sharing import CollectedReproducer, GcDocument, LeftAlone
 
 _AGE = re.compile(r"^\s*([0-9]{1,6})\s*([hdw])\s*$")
 _HOURS = {"h": 1, "d": 24, "w": 168}
@@ -30,16 +31,18 @@ class Collected:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``."""
-        return {
-            "removed": self.removed,
-            "reproducers": [
-                {"path": str(each.path), "size_bytes": each.size_bytes, "sealed_s": int(each.sealed_s)}
+        return GcDocument(
+            removed=self.removed,
+            reproducers=tuple(
+                CollectedReproducer(
+                    path=str(each.path), size_bytes=each.size_bytes, sealed_s=int(each.sealed_s)
+                )
                 for each in self.going
-            ],
-            "size_bytes": sum(each.size_bytes for each in self.going),
-            "kept": len(self.staying),
-            "left_alone": [{"path": str(path), "reason": reason} for path, reason in self.left_alone],
-        }
+            ),
+            size_bytes=sum(each.size_bytes for each in self.going),
+            kept=len(self.staying),
+            left_alone=tuple(LeftAlone(path=str(path), reason=why) for path, why in self.left_alone),
+        ).as_dict()
 
 
 def parse_age(text: str) -> float:
