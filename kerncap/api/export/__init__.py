@@ -18,6 +18,7 @@ from kerncap.format import LaunchRange, Reproducer
 from kerncap.format.expanded_size import require_expandable
 from kerncap.format.folder import is_range
 from kerncap.format.private import Finding
+from kerncap.report.documents.sharing import ExportDocument, ExportedFile
 from kerncap.whole_files import new_file, writing
 
 Kind = Literal["script", "cmake", "pytest", "kernelbench", "flashinfer-trace", "pygpubench"]
@@ -41,12 +42,15 @@ class Exported:
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
-        return {
-            "as": self.kind, "path": str(self.path), "size_bytes": self.size,
-            "files": [{"name": name, "bytes": size} for name, size in self.files],
-            "run": list(self.run), "notes": list(self.notes),
-            "findings": [one.as_dict() for one in self.findings],
-        }  # fmt: skip
+        return ExportDocument(
+            kind=self.kind,
+            path=str(self.path),
+            size_bytes=self.size,
+            files=tuple(ExportedFile(name=name, bytes=size) for name, size in self.files),
+            run=self.run,
+            notes=self.notes,
+            findings=self.findings,
+        ).as_dict()
 
 
 def export(

@@ -62,18 +62,18 @@ class ExportedFile(Part, frozen=True, kw_only=True):
 class ExportDocument(Document, frozen=True, kw_only=True):
     """A project that runs the launch without kerncap. If private data stops it: path null, reason."""
 
-    path: Annotated[Path | None, says("The folder or file; null if nothing was written.")]
-    findings: Annotated[tuple[Finding, ...], says("Private data, with replacements.")]
     kind: Annotated[
         Literal["script", "cmake", "pytest", "kernelbench", "flashinfer-trace", "pygpubench"] | UnsetType,
         says("Kind of the project."),
     ] = msgspec.field(default=UNSET, name="as")
+    path: Annotated[Path | None, says("The folder or file; null if nothing was written.")]
     written: bool | UnsetType = UNSET
     reason: Annotated[str | None | UnsetType, says("Why nothing was written.")] = UNSET
     size_bytes: Annotated[Bytes | UnsetType, says("Bytes of all files.")] = UNSET
     files: tuple[ExportedFile, ...] | UnsetType = UNSET
     run: Annotated[Names | UnsetType, says("Commands that run it.")] = UNSET
     notes: Notes | UnsetType = UNSET
+    findings: Annotated[tuple[Finding, ...], says("Private data, with replacements.")]
 
 
 class ReportDocument(Document, frozen=True, kw_only=True):
