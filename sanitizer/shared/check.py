@@ -26,6 +26,7 @@ from kerncap.sanitizer.ttir.ir import Module, Operation
 
 MAX_STEPS = 1_000_000  # operations that are followed, of all paths together
 MAX_PROGRAMS = 1 << 22
+MAX_BLOCKS = 16  # of a cluster, that reach each other's memory
 _VIEWS = frozenset(
     ("ttg.memdesc_subslice", "ttng.tmem_subslice", "ttg.memdesc_trans", "ttg.memdesc_reshape",
      "ttg.memdesc_reinterpret", "ttng.inval_barrier", "ttng.clc_is_canceled")
@@ -62,12 +63,15 @@ def check(module: Module, launch: Launch) -> list[Settled]:
         return []
     report = Report()
     doubt = next((f"{one.name} is not modelled" for one in found if one.name not in ACTIONS), "")
-    crossing = map(Cluster.of(module).crossing, (one for one in module.operations() if one.name in ACTIONS))
-    doubt = doubt or next(filter(None, crossing), "")
+    cluster = Cluster.of(module)
+    blocks = cluster.blocks if cluster.reached(module, ACTIONS, 1) else 1
+    doubt = doubt or cluster.reached(module, ACTIONS, blocks) or cluster.synchronised(module, blocks)
     if launch.program_count > MAX_PROGRAMS:
         report.stopped = f"the grid has more than {MAX_PROGRAMS:,} programs"
+    elif blocks > MAX_BLOCKS:
+        report.stopped = f"a cluster has more than {MAX_BLOCKS} blocks"
     else:
-        _follow(module, launch, report)
+        _follow(module, launch, report, blocks)
     # A product's result may be used by any operation.
     also = dict.fromkeys(one.operation for one in report.violations.values())
     answers = [settled(one, _verdict(one, report, doubt, launch)) for one in dict.fromkeys([*found, *also])]
@@ -79,14 +83,14 @@ def settled(operation: Operation, verdict: Verdict) -> Settled:
     return Settled("shared", _kind(operation), operation.location, verdict, operation.order)
 
 
-def _follow(module: Module, launch: Launch, report: Report) -> None:
+def _follow(module: Module, launch: Launch, report: Report, blocks: int) -> None:
     function = module.kernel
     wanted = needed(Dataflow(module, function, launch), frozenset(ACTIONS))
     budget = [MAX_STEPS]
     paths: list[tuple[Programs, int]] = [(np.arange(launch.program_count, dtype=np.int64), 0)]
     while paths:
         programs, taken = paths.pop()
-        run = Path(module, function, launch, programs, wanted, ACTIONS, report, budget, taken)
+        run = Path(module, function, launch, programs, wanted, ACTIONS, report, budget, blocks, taken)
         try:
             run.follow()
         except Diverged as several:
@@ -133,6 +137,6 @@ def _place(program: int, iterations: tuple[tuple[str, int], ...], launch: Launch
 
 def _kind(operation: Operation) -> AccessKind:
     name = operation.name
-    if any(word in name for word in ("wait", "barrier", "commit", "index", "dealloc")):
+    if any(word in name for word in ("wait", "barrier", "arrive", "commit", "index", "dealloc")):
         return "none"
     return "store" if any(word in name for word in _WRITING) else "load"

@@ -1,13 +1,13 @@
 """Which part of a tensor or a buffer each block of a cluster has, and which operations leave that part.
 
-As long as none does, all blocks do the same with their own parts, and one of them stands for all.
+As long as none does, all blocks do the same with their own parts, and one of them is followed for all.
 Source: Triton's TritonGPUAttrDefs.td (CGALayout, LinearEncodingAttr); its lowering to PTX.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from kerncap.sanitizer.shared.views import memory_type
@@ -35,22 +35,30 @@ _ON_BARRIER = frozenset(
     ("ttng.init_barrier", "ttng.inval_barrier", "ttng.barrier_expect", "ttng.arrive_barrier",
      "ttng.wait_barrier", "ttng.tc_gen5_commit")
 )  # fmt: skip
+_MULTICAST = frozenset(("ttng.async_tma_copy_global_to_local", "ttng.tc_gen5_mma"))
+_BETWEEN_BLOCKS = frozenset(("tt.reduce", "tt.scan", "tt.gather", "tt.histogram"))
+_NOT_KNOWN = 1 << 30  # blocks, more than any cluster has
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """``blocks``: how many a cluster has, a power of two."""
+    """``blocks``: how many a cluster has, a power of two.
+
+    ``pairs``: whether tcgen05 is by two blocks together; None: the module is of a Triton before the one whose
+    barriers in clusters are known.
+    """
 
     blocks: int
-    pairs: bool  # tcgen05 by two blocks together
+    pairs: bool | None
     aliases: Mapping[str, Attribute]
 
     @classmethod
     def of(cls, module: Module) -> Cluster:
         blocks = module.attributes.get("ttg.num-ctas", 1)
-        pairs = module.attributes.get("ttng.two-ctas") is True
-        pairs = pairs or any("twoCTAs = true" in str(one) for one in module.aliases.values())
-        return cls(blocks if isinstance(blocks, int) else 0, pairs, module.aliases)
+        pairs = module.attributes.get("ttng.two-ctas")
+        known = pairs if isinstance(pairs, bool) else None
+        some = isinstance(blocks, int) and blocks > 0
+        return cls(blocks if some else _NOT_KNOWN, known, module.aliases)
 
     def share(self, type_: Type) -> Share | None:
         """Of a tensor or a memory descriptor; None if its layout is not understood."""
@@ -69,37 +77,80 @@ class Cluster:
             return None
         return memory.size_bytes >> sum(one is not None for one in share)
 
-    def crossing(self, operation: Operation) -> str:
-        """Why one block may touch what is another's, as a sentence; "" if none does."""
+    def sharing(self, type_: Type, block: int) -> list[int]:
+        """The blocks that have the same part as ``block``, in order."""
+        found = [block]
+        for bit, one in enumerate(self.share(type_) or ()):
+            if one is None:
+                found += [other ^ 1 << bit for other in found]
+        return sorted(found)
+
+    def first(self, type_: Type, block: int) -> int:
+        return self.sharing(type_, block)[0]
+
+    def reached(self, module: Module, names: Container[str], blocks: int) -> str:
+        """The first reason of `crossing`."""
+        reasons = (self.crossing(one, blocks) for one in module.operations() if one.name in names)
+        return next(filter(None, reasons), "")
+
+    def synchronised(self, module: Module, blocks: int) -> str:
+        """What may have the compiler add a barrier of the cluster, that orders more than is seen here."""
+        if blocks == 1:
+            return ""
+        for one in module.operations():
+            if one.name == "ttg.convert_layout":
+                before, after = self.share(one.operands[0].type), self.share(one.results[0].type)
+                moves = before is None or before != after
+            else:
+                moves = one.name in _BETWEEN_BLOCKS or one.name.startswith("tt.atomic")
+            if moves:
+                return f"{one.name} between blocks of a cluster is not modelled"
+        return ""
+
+    def crossing(self, operation: Operation, blocks: int) -> str:
+        """Why it may touch what is another block's in a way that is not followed, as a sentence; else "".
+
+        ``blocks``: how many are followed. If one is for all, it must stay in its part.
+        """
         if self.blocks == 1:
             return ""
         name = _short(operation)
-        if self.pairs:
+        alone = blocks == 1
+        if self.pairs and alone:
             return "tcgen05 by two blocks of a cluster is not modelled"
+        if self.pairs is None and (not alone or operation.name.startswith("ttng.tc_gen5_")):
+            return f"{name} in clusters of an older Triton is not modelled"
         # A flag without a value is there; 0 and false are not.
         if any("multicast" in key.lower() and value != 0 for key, value in operation.attributes.items()):
-            return f"{name} with multicast is not modelled"
+            first = [memory_type(one.type) for one in operation.operands[:2]]
+            in_tensor_memory = any(one is not None and one.tensor_memory for one in first)
+            if alone or operation.name not in _MULTICAST or in_tensor_memory:
+                return f"{name} with multicast is not modelled"
         if operation.attributes.get("fromCTA", self.blocks - 1) != self.blocks - 1:
             return f"{name} from another block of the cluster is not modelled"
         if operation.name in _ANYWHERE:
             return f"{name} in a cluster of several blocks is not modelled"
         memories = [one.type for one in operation.operands if memory_type(one.type) is not None]
-        if operation.name == "ttng.tc_gen5_commit" and len(memories) > 1:
+        if operation.name == "ttng.tc_gen5_commit" and len(memories) > 1 and alone:
             return f"{name} for several blocks of a cluster is not modelled"
         return (
-            self._barriers(operation, memories)
+            self._barriers(operation, memories, alone)
             or self._registers(operation, memories)
             or self._parts(operation, memories)
         )
 
-    def _barriers(self, operation: Operation, memories: list[Type]) -> str:
+    def _barriers(self, operation: Operation, memories: list[Type], alone: bool) -> str:
+        products = operation.name.startswith(("ttng.tc_gen5_", "ttng.tmem_copy"))
+        # The layouts of operands say which blocks learn of their end.
+        if products and not alone and any(self.share(one) is None for one in memories):
+            return _unknown(operation)
         if operation.name in _ON_BARRIER:
             barriers = memories[:1]
         elif operation.name == "ttng.async_tma_copy_global_to_local":
             if any(self.share(one) is None for one in memories):
                 return _unknown(operation)
             barriers = memories[1:]
-        elif operation.name.startswith(("ttng.tc_gen5_", "ttng.tmem_copy")):
+        elif products:
             barriers = [one for one in memories if _is_barrier(one)]
         else:
             return ""
@@ -107,7 +158,7 @@ class Cluster:
             share = self.share(one)
             if share is None:
                 return _unknown(operation)
-            if None in share:
+            if None in share and (alone or products):
                 return "a barrier that several blocks of a cluster share is not modelled"
         return ""
 

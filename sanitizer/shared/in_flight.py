@@ -29,7 +29,7 @@ def merge(into: Clock, other: Clock) -> None:
 
 @dataclass(eq=False)
 class Thread:
-    """The default warps or a partition. ``loops``: the induction variables, outermost first.
+    """The default warps of a block, or a partition. ``loops``: the induction variables, outermost first.
 
     ``inherited``: what the threads before it knew where it begins.
     """
@@ -44,6 +44,11 @@ class Thread:
     products: list[Access] = field(default_factory=list)  # tcgen05: what the next commit covers
     blocked: Wait | None = None
     ended: bool = False
+    block: int = 0  # of the cluster
+    calls: int = 0  # of functions, that it is in
+    arrived: int = 0  # for how many meetings of the cluster's blocks
+    met: int = 0  # how many of them it has waited for
+    initialised: int = 0  # its step behind the last barrier that it made
 
     def tick(self) -> tuple[Hashable, int]:
         self.step += 1
@@ -171,20 +176,21 @@ class Barrier:
     announced: int = 0
     brought: int = 0
     gathered: Clock = field(default_factory=dict)  # what arrivals of this phase know
-    arrivals: list[tuple[Thread, int]] | None = field(default_factory=list)  # None: not only threads'
+    arrivals: list[tuple[Hashable, int]] | None = field(default_factory=list)  # None: not all are known
     ended: dict[int, Clock] = field(default_factory=dict)
+    ended_by: dict[int, list[tuple[Hashable, int]] | None] = field(default_factory=dict)  # the arrivals
     waits: list[Wait] = field(default_factory=list)
     overrun: list[Wait] = field(default_factory=list)  # that a phase after theirs did not wait for
 
-    def arrive(self, thread: Thread, count: int = 1, at_once: bool = True) -> None:
-        """``at_once``: the thread itself arrives, not an operation that it started."""
+    def arrive(self, thread: Thread, count: int = 1, event: tuple[Hashable, int] | None = None) -> None:
+        """``event``: what arrives, if that is not the thread itself but an operation that it started."""
         merge(self.gathered, thread.clock)
+        if event is not None:
+            merge(self.gathered, dict((event,)))
         self.pending -= count
         phase, arrivals = self.phase, self.arrivals
-        if at_once and arrivals is not None:
-            arrivals.append((thread, thread.step))
-        else:
-            arrivals = self.arrivals = None
+        if arrivals is not None:
+            arrivals.append(event or (thread, thread.step))
         self._end()
         known = arrivals is not None and all(thread.clock.get(one, -1) >= step for one, step in arrivals)
         if self.phase > phase and known:
@@ -219,9 +225,16 @@ class Barrier:
             self.waits = [wait for wait in self.waits if wait.phase >= self.phase]
             self.ended[self.phase] = clock
             self.ended.pop(self.phase - _KEPT_PHASES, None)
+            self.ended_by = {self.phase: self.arrivals}
             self.gathered, self.arrivals = {}, []
             self.phase += 1
             self.pending += self.count
+
+    def begun_for(self, clock: Clock) -> bool:
+        """Whether the phase before this one is known to be over, or else everything that ends it."""
+        arrivals = self.ended_by.get(self.phase - 1)
+        known = arrivals is not None and all(clock.get(key, -1) >= at for key, at in arrivals)
+        return not self.phase or clock.get(self, -1) >= self.phase - 1 or known
 
     def lacks(self) -> str:
         """What the phase that did not end waits for."""

@@ -11,11 +11,7 @@ from kerncap.sanitizer.ttir.ir import IntType, Operation, Value
 
 FLOW = frozenset(("scf.for", "scf.if", "scf.while", "scf.execute_region", "ttg.warp_specialize", "tt.call"))
 YIELDS = frozenset(("scf.yield", "scf.condition", "ttg.warp_yield", "ttg.warp_return", "tt.return"))
-# Blocks of a cluster that only touch their own parts need no order among each other.
-FENCES = frozenset(
-    ("ttg.barrier", "gpu.barrier", "ttng.fence", "ttng.fence_mbarrier_init_release_cluster",
-     "ttng.cluster_barrier", "ttng.cluster_arrive", "ttng.cluster_wait")
-)  # fmt: skip
+FENCES = frozenset(("ttg.barrier", "gpu.barrier", "ttng.fence", "ttng.fence_mbarrier_init_release_cluster"))
 # Of dialects that know shared memory, what touches none of it and orders nothing.
 HARMLESS = frozenset(
     ("ttg.convert_layout", "ttg.warp_id", "ttg.global_scratch_alloc", "ttng.tensormap_create",

@@ -13,6 +13,7 @@ from kerncap.sanitizer.shared.program_run import (
     Action,
     Cancelled,
     Env,
+    Later,
     Outside,
     Run,
     Stopped,
@@ -51,8 +52,7 @@ def _allocate(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     if view is None:
         raise Stopped(f"the type of {operation.name} is not understood")
     env[operation.results[0]] = view
-    buffer = run.buffer(view)
-    buffer.filled = []
+    run.buffer(view, thread.block).filled = []
     if any(isinstance(one.type, TensorType) for one in operation.operands):
         run.access(operation, view, thread, True, _short(operation))
 
@@ -61,7 +61,7 @@ def _free(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     view = run.view(env, operation.operands[0], operation)
     # As a write: whatever gets the memory next writes it.
     run.access(operation, view, thread, True, _short(operation))
-    run.buffer(view).filled = []
+    run.buffer(view, thread.block).filled = []
 
 
 def _source(operation: Operation, env: Env) -> View | None:
@@ -185,31 +185,45 @@ def _attribute(operation: Operation, name: str) -> int:
 # --- barriers -------------------------------------------------------------------------------------------
 
 
-def _key(view: View) -> tuple[Operation, int]:
-    return view.allocation.operation, view.box[0][0] if len(view.box) > 1 else 0
+def _key(view: View, block: int) -> tuple[Operation, int, int]:
+    return view.allocation.operation, view.box[0][0] if len(view.box) > 1 else 0, block
 
 
 def _initialise(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     view = run.view(env, operation.operands[0], operation)
     counts = _numbers(operation) or [_attribute(operation, "count")]
-    if _key(view) in run.barriers:
-        run.violate(operation, f"{view} is a barrier already: it is not invalidated before", thread, view)
-    barrier = run.barriers[_key(view)] = Barrier(str(view), counts[0], counts[0])
+    name = run.of_block(view, thread.block)
+    if run.blocks > 1 and _key(view, thread.block) in run.ended_barriers:
+        raise Stopped(f"a second barrier in {name}, which other blocks may use, is not modelled")
+    if _key(view, thread.block) in run.barriers:
+        run.violate(operation, f"{name} is a barrier already: it is not invalidated before", thread, view)
+    count = counts[0] * len(run.cluster.sharing(operation.operands[0].type, thread.block))
+    barrier = run.barriers[_key(view, thread.block)] = Barrier(name, count, count)
     run.initialised.append(barrier)
     run.access(operation, view, thread, True, _short(operation))
+    thread.initialised = thread.step
 
 
 def _invalidate(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     view = run.view(env, operation.operands[0], operation)
-    if _barrier(run, operation, view, thread) is not None:
-        del run.barriers[_key(view)]
+    barrier = _barrier(run, operation, view, thread, thread.block)
+    if barrier is None:
+        return
+    in_use = barrier.pending != barrier.count or barrier.bytes != 0
+    if run.blocks > 1 and (in_use or thread.clock.get(barrier, -1) < barrier.phase - 1):
+        raise Stopped(f"nothing shows that other blocks are done with {barrier.name} when it is invalidated")
+    run.ended_barriers.add(_key(view, thread.block))
+    del run.barriers[_key(view, thread.block)]
 
 
-def _barrier(run: Run, operation: Operation, view: View, thread: Thread) -> Barrier | None:
+def _barrier(run: Run, operation: Operation, view: View, thread: Thread, block: int) -> Barrier | None:
     doubt = run.doubted_barriers.get(view.allocation.operation)
     if doubt:
         raise Stopped(f"{doubt}, which uses the barrier {view}, is not modelled")
-    found = run.barriers.get(_key(view))
+    found = run.barriers.get(_key(view, block))
+    if found is None and block != thread.block:
+        # The compiler lets no block go on before the barriers that others use are made.
+        raise Later
     if found is None:
         run.violate(
             operation, f"{_short(operation)} uses the barrier {view}, which is not initialised", thread, view
@@ -219,7 +233,8 @@ def _barrier(run: Run, operation: Operation, view: View, thread: Thread) -> Barr
 
 
 def _barrier_of(run: Run, operation: Operation, env: Env, thread: Thread, value: Value) -> Barrier | None:
-    return _barrier(run, operation, run.view(env, value, operation), thread)
+    block = run.cluster.first(value.type, thread.block)
+    return _barrier(run, operation, run.view(env, value, operation), thread, block)
 
 
 def _expect(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
@@ -244,13 +259,24 @@ def _arrive(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
 
 def _count(run: Run, operation: Operation, thread: Thread, barrier: Barrier, count: int) -> None:
     thread.tick()
+    _in_phase(run, thread, barrier)
     if count > barrier.pending:
         message = f"{_short(operation)} arrives {count} times at {barrier.name}, whose phase {barrier.phase}"
         run.violate(operation, f"{message} lacks {barrier.pending} arrivals", thread)
         raise Stopped("a barrier gets too many arrivals before")
 
 
+def _in_phase(run: Run, thread: Thread, barrier: Barrier) -> None:
+    """Which phase gets an arrival does not rest on how fast other blocks are."""
+    if run.blocks > 1 and not barrier.begun_for(thread.clock):
+        raise Stopped(
+            f"nothing shows that phase {barrier.phase - 1} of {barrier.name} is over for an arrival"
+        )
+
+
 def _wait(run: Run, operation: Operation, env: Env, thread: Thread) -> Wait | None:
+    if run.cluster.first(operation.operands[0].type, thread.block) != thread.block:
+        return None  # only the block that has the barrier waits
     flags = [one for one in operation.operands[2:3] if one.type == IntType(1)]
     if flags and not run.happens(env, flags[0], operation):
         return None
@@ -273,12 +299,22 @@ def _fetch(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
         raise Stopped(f"the operands of {operation.name} are not understood")
     view = run.view(env, memories[0], operation)
     size = run.cluster.size_bytes(memories[0].type)
-    barrier = _barrier_of(run, operation, env, thread, memories[1])
-    if barrier is None or size is None:
-        return
-    access = run.access(operation, view, thread, True, "a TMA copy", True, proxy=True)
-    access.barrier = barrier
-    access.ends.append(barrier.bring(thread, size))
+    blocks = [thread.block]
+    if "multicast" in operation.attributes and run.blocks > 1:
+        blocks = run.cluster.sharing(memories[0].type, thread.block)
+        if blocks[0] != thread.block:
+            return
+    signals = run.view(env, memories[1], operation)
+    barriers = [
+        _barrier(run, operation, signals, thread, run.cluster.first(memories[1].type, block))
+        for block in blocks
+    ]
+    for block, barrier in zip(blocks, barriers, strict=True):
+        if barrier is not None and size is not None:
+            access = run.access(operation, view, thread, True, "a TMA copy", True, proxy=True, block=block)
+            _in_phase(run, thread, barrier)
+            access.barrier = barrier
+            access.ends.append(barrier.bring(thread, size))
 
 
 def _send(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
@@ -342,14 +378,24 @@ def _tensor_product(run: Run, operation: Operation, env: Env, thread: Thread) ->
     flags = _flags(operation)
     if len(memories) < 3 or len(flags) != 2 + len(barriers):
         raise Stopped(f"the operands of {operation.name} are not understood")
-    if not run.happens(env, flags[1], operation):
+    if not run.happens(env, flags[1], operation) or _follows(run, thread):
         return
     accumulates = run.happens(env, flags[0], operation)
     used: list[Access] = []
+    several = memories[:2] if "multicast" in operation.attributes else []
+    commits = [
+        _commit_barriers(run, operation, env, thread, value, several)
+        for value, flag in zip(barriers, flags[2:], strict=True)
+        if run.happens(env, flag, operation)
+    ]
 
     def use(value: Value, writes: bool) -> None:
         view = run.view(env, value, operation)
-        used.append(run.access(operation, view, thread, writes, "tc_gen5_mma", True, "tcgen05", True))
+        for block in _together(run, thread):
+            access = run.access(
+                operation, view, thread, writes, "tc_gen5_mma", True, "tcgen05", True, block=block
+            )
+            used.append(access)
 
     for number, value in enumerate(memories):
         if number != 2:
@@ -358,9 +404,18 @@ def _tensor_product(run: Run, operation: Operation, env: Env, thread: Thread) ->
         use(memories[2], False)
     use(memories[2], True)
     thread.products += used
-    for value, flag in zip(barriers, flags[2:], strict=True):
-        if run.happens(env, flag, operation):
-            _commit_to(run, operation, env, thread, value)
+    for one in commits:
+        _commit_to(run, operation, thread, one)
+
+
+def _follows(run: Run, thread: Thread) -> bool:
+    """Of two blocks that use tcgen05 together, the first one issues it."""
+    return _together(run, thread)[0] != thread.block
+
+
+def _together(run: Run, thread: Thread) -> list[int]:
+    first = thread.block & ~1
+    return [first, first + 1] if run.blocks > 1 and run.cluster.pairs else [thread.block]
 
 
 def _is_barrier(value: Value) -> bool:
@@ -371,30 +426,69 @@ def _is_barrier(value: Value) -> bool:
 def _tensor_copy(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     memories = _memories(operation)
     source, target = (run.view(env, one, operation) for one in memories[:2])
+    if _follows(run, thread):
+        return
+    commits = [_commit_barriers(run, operation, env, thread, one, []) for one in memories[2:]]
     for view, writes in ((source, False), (target, True)):
-        access = run.access(operation, view, thread, writes, "tmem_copy", True, "tcgen05", True)
-        thread.products.append(access)
-    for value in memories[2:]:
-        _commit_to(run, operation, env, thread, value)
+        for block in _together(run, thread):
+            access = run.access(
+                operation, view, thread, writes, "tmem_copy", True, "tcgen05", True, block=block
+            )
+            thread.products.append(access)
+    for one in commits:
+        _commit_to(run, operation, thread, one)
 
 
 def _commit_products(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     flags = _flags(operation)
-    if not flags or run.happens(env, flags[-1], operation):
-        _commit_to(run, operation, env, thread, operation.operands[0])
+    if (not flags or run.happens(env, flags[-1], operation)) and not _follows(run, thread):
+        barrier, *several = _memories(operation)
+        _commit_to(run, operation, thread, _commit_barriers(run, operation, env, thread, barrier, several))
 
 
-def _commit_to(run: Run, operation: Operation, env: Env, thread: Thread, value: Value) -> None:
-    """The barrier gets one arrival when everything before is over."""
-    barrier = _barrier_of(run, operation, env, thread, value)
-    if barrier is None:
-        return
+def _commit_barriers(
+    run: Run, operation: Operation, env: Env, thread: Thread, value: Value, several: list[Value]
+) -> list[Barrier]:
+    """``several``: operands that copies bring to several blocks, which all learn of the end."""
+    view = run.view(env, value, operation)
+    blocks = {thread.block, *_together(run, thread)}
+    if run.blocks > 1:
+        for one in several:
+            for block in _together(run, thread):
+                blocks.update(run.cluster.sharing(one.type, block))
+    found = [_barrier(run, operation, view, thread, block) for block in sorted(blocks)]
+    return [one for one in found if one is not None]
+
+
+def _commit_to(run: Run, operation: Operation, thread: Thread, barriers: list[Barrier]) -> None:
+    """Each barrier gets one arrival when everything before is over, all at once."""
+    event = thread.entry("commits")
     thread.products = [one for one in thread.products if not one.over_for(thread.clock)]
-    for access in thread.products:
-        access.ends.append((barrier, barrier.phase))
-        access.barrier = barrier
-    _count(run, operation, thread, barrier, 1)
-    barrier.arrive(thread, at_once=False)
+    for barrier in barriers:
+        for access in thread.products:
+            access.ends.append((barrier, barrier.phase))
+            access.barrier = barrier
+        _count(run, operation, thread, barrier, 1)
+        barrier.arrive(thread, event=event)
+
+
+# --- clusters ----------------------------------------------------------------------------------------------
+
+
+def _meet(run: Run, operation: Operation, env: Env, thread: Thread) -> Wait | None:
+    """All blocks of the cluster arrive and wait, at once or by two operations."""
+    if thread.inherited or operation.attributes.get("relaxed") is True and run.blocks > 1:
+        raise Stopped(f"{_short(operation)} by a partition or without an order of memory is not modelled")
+    if (operation.name == "ttng.cluster_wait") != (thread.arrived > thread.met):
+        raise Stopped(f"{_short(operation)} without its other half is not modelled")
+    if operation.name != "ttng.cluster_wait":
+        _count(run, operation, thread, run.meeting, 1)
+        run.meeting.arrive(thread)
+        thread.arrived += 1
+    if operation.name == "ttng.cluster_arrive":
+        return None
+    thread.met += 1
+    return Wait(thread, run.meeting, operation, thread.met - 1, thread.iterations())
 
 
 def _fence(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
@@ -473,6 +567,9 @@ ACTIONS: dict[str, Action] = {
     "ttng.tc_gen5_commit": _commit_products,
     "ttng.tmem_copy": _tensor_copy,
     "ttng.fence_async_shared": _fence,
+    "ttng.cluster_barrier": _meet,
+    "ttng.cluster_arrive": _meet,
+    "ttng.cluster_wait": _meet,
     "ttng.clc_try_cancel": _cancel,
     "ttng.async_clc_try_cancel": _cancel,
     "ttng.clc_load_result": _answer,

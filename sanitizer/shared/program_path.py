@@ -14,7 +14,7 @@ import numpy as np
 from kerncap.sanitizer.launch import ScalarArgument
 from kerncap.sanitizer.shared.in_flight import Thread, Wait, merge
 from kerncap.sanitizer.shared.needed_operations import FLOW, YIELDS, unmodelled
-from kerncap.sanitizer.shared.program_run import Env, Run, Stopped, named
+from kerncap.sanitizer.shared.program_run import Env, Later, Run, Stopped, named
 from kerncap.sanitizer.shared.scalars import Unknown, computed
 from kerncap.sanitizer.ttir.ir import Block, Operation, Region, Value
 
@@ -29,7 +29,7 @@ class Path(Run):
         super().__init__(*arguments)
         self._plans: dict[Block, list[tuple[Operation, int]]] = {}
         self._running: list[tuple[Thread, Steps]] = []
-        self._calls = 0
+        self._waiting: set[Thread] = set()  # for another block to go on
 
     def follow(self) -> None:
         env: Env = {}
@@ -38,9 +38,10 @@ class Path(Run):
                 env[value] = int(argument.value)
         body = self.function.body
         assert body is not None
-        main = Thread("the default warps")
-        main.tick()
-        self._running = [(main, self._region(body, env, main))]
+        for block in range(self.blocks):
+            main = Thread(self.of_block("the default warps", block), block=block)
+            main.tick()
+            self._running.append((main, self._region(body, dict(env), main)))
         while self._running:
             before = self.budget[0]
             for entry in list(self._running):
@@ -62,6 +63,8 @@ class Path(Run):
                 )
 
     def _stuck(self) -> None:
+        if self._waiting:
+            raise Stopped("a block uses a barrier of another block that is not initialised")
         for thread, _ in self._running:
             wait = thread.blocked
             if wait is None:
@@ -87,7 +90,7 @@ class Path(Run):
                     if one in wanted.touching or results or any(r in wanted.products for r in one.results):
                         plan.append((one, 0))
                 elif one.name in self.actions:
-                    plan.append((one, 5 if self.cluster.crossing(one) else 1))
+                    plan.append((one, 5 if self.cluster.crossing(one, self.blocks) else 1))
                 elif unmodelled(one, self.actions):
                     plan.append((one, 4 if self.cluster.blocks == 1 else 5))
                 else:
@@ -111,7 +114,7 @@ class Path(Run):
             if kind == 0:
                 yield from self._flow(operation, env, thread)
             elif kind == 1:
-                wait = self.actions[operation.name](self, operation, env, thread)
+                wait = yield from self._act(operation, env, thread)
                 if wait is not None:
                     thread.blocked = wait
                     while wait.barrier.phase <= wait.phase:
@@ -123,11 +126,23 @@ class Path(Run):
             elif kind == 3:
                 self.uses_products(operation, env, thread)
             elif kind == 5:
-                raise Stopped(self.cluster.crossing(operation) or f"{operation.name} is not modelled")
+                reason = self.cluster.crossing(operation, self.blocks)
+                raise Stopped(reason or f"{operation.name} is not modelled")
             else:
-                self.unmodelled(operation, env)
+                self.unmodelled(operation, env, thread)
         end = block.operations[-1] if block.operations else None
         return [env.get(value) for value in end.operands] if end is not None else []
+
+    def _act(self, operation: Operation, env: Env, thread: Thread) -> Generator[None, None, Wait | None]:
+        while True:
+            try:
+                found = self.actions[operation.name](self, operation, env, thread)
+            except Later:
+                self._waiting.add(thread)
+                yield
+            else:
+                self._waiting.discard(thread)
+                return found
 
     def passed(self, wait: Wait) -> None:
         """The thread knows what the phase knows. Without a reason to know the phase before, the wait may have
@@ -239,15 +254,15 @@ class Path(Run):
 
     def _call(self, operation: Operation, env: Env, thread: Thread) -> Steps:
         callee = self.module.functions.get(str(operation.attributes.get("callee")))
-        self._calls += 1
-        if callee is None or callee.body is None or self._calls > MAX_CALLS:
+        thread.calls += 1
+        if callee is None or callee.body is None or thread.calls > MAX_CALLS:
             raise Stopped("a call of a function that is not here")
         own = {
             argument: env.get(one)
             for argument, one in zip(callee.arguments, operation.operands, strict=False)
         }
         results = yield from self._region(callee.body, own, thread)
-        self._calls -= 1
+        thread.calls -= 1
         return results
 
     def _specialize(self, operation: Operation, env: Env, thread: Thread) -> Steps:
@@ -255,7 +270,8 @@ class Path(Run):
         thread.tick()
         started = []
         for number, region in enumerate(partitions):
-            partition = Thread(f"partition {number}", dict(thread.clock), dict(thread.clock))
+            name = self.of_block(f"partition {number}", thread.block)
+            partition = Thread(name, dict(thread.clock), dict(thread.clock), block=thread.block)
             partition.tick()
             own = {
                 argument: env.get(one)

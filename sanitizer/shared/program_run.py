@@ -25,6 +25,10 @@ class Stopped(Exception):
     """Why the rest of a path is not followed."""
 
 
+class Later(Exception):
+    """The operation can't run before another block of the cluster has gone on."""
+
+
 class Diverged(Exception):
     """The programs take several paths from here."""
 
@@ -72,7 +76,8 @@ class Outside:
 
 
 class Run:
-    """``programs``: their numbers in the grid; ``taken``: of how many others they take over the work."""
+    """``programs``: their numbers in the grid; ``blocks``: how many of a cluster's are followed;
+    ``taken``: of how many others they take over the work."""
 
     def __init__(
         self,
@@ -84,6 +89,7 @@ class Run:
         actions: dict[str, Action],
         report: Report,
         budget: list[int],
+        blocks: int = 1,
         taken: int = 0,
     ) -> None:
         self.module = module
@@ -95,12 +101,15 @@ class Run:
         self.actions = actions
         self.report = report
         self.budget = budget
+        self.blocks = blocks
         self.taken = taken
         self.asked = 0  # to take over work
         self.answers: dict[tuple[Operation, Box], Cancelled] = {}
         self.ends_by_answer = False  # what is done rests on a request that fails
-        self.buffers: dict[Operation, Buffer] = {}
-        self.barriers: dict[tuple[Operation, int], Barrier] = {}
+        self.buffers: dict[tuple[Operation, int], Buffer] = {}
+        self.barriers: dict[tuple[Operation, int, int], Barrier] = {}
+        self.ended_barriers: set[tuple[Operation, int, int]] = set()
+        self.meeting = Barrier("the cluster barrier", blocks, blocks)
         self.doubted_barriers: dict[Operation, str] = {}
         self.initialised: list[Barrier] = []
 
@@ -157,12 +166,16 @@ class Run:
 
     # --- accesses ------------------------------------------------------------------------------
 
-    def buffer(self, view: View) -> Buffer:
-        allocation = view.allocation
-        found = self.buffers.get(allocation.operation)
+    def buffer(self, view: View, block: int) -> Buffer:
+        """A block's part of the memory."""
+        key = view.allocation.operation, block
+        found = self.buffers.get(key)
         if found is None:
-            found = self.buffers[allocation.operation] = Buffer(allocation)
+            found = self.buffers[key] = Buffer(view.allocation)
         return found
+
+    def of_block(self, what: object, block: int) -> str:
+        return str(what) if self.blocks == 1 else f"{what} of block {block}"
 
     def access(
         self,
@@ -174,19 +187,25 @@ class Run:
         asynchronous: bool = False,
         in_order: str = "",
         proxy: bool = False,
+        block: int | None = None,
     ) -> Access:
-        """Judge an access by what is in flight; keep it. The caller gives an asynchronous one its ends."""
+        """Judge an access by what is in flight; keep it. The caller gives an asynchronous one its ends.
+
+        ``block``: in whose part of the buffer; the thread's own by default.
+        """
+        block = thread.block if block is None else block
+        where = self.of_block(view, block)
         access = Access(
             operation, view, writes, what, thread, thread.iterations(), in_order=in_order, proxy=proxy
         )
-        buffer = self.buffer(view)
+        buffer = self.buffer(view, block)
         verb = "overwrites" if writes else "reads"
         if buffer.doubt:
             self.leave_open(operation, f"{buffer.doubt}, which uses the same memory, is not modelled")
         elif not writes and outside(view.box, buffer.filled) is not None:
             if view.exact:
                 self.violate(
-                    operation, f"{what} reads {view} before anything is written there", thread, view, writes
+                    operation, f"{what} reads {where} before anything is written there", thread, view, writes
                 )
             else:
                 self.leave_open(operation, "which part of its buffer it reads is not known")
@@ -194,16 +213,20 @@ class Run:
             if not (old.view.exact and view.exact):
                 self.leave_open(operation, "which part of its buffer it uses is not known")
                 continue
+            if old.thread.block != thread.block and old.over_for({old.thread: old.thread.initialised}):
+                # The compiler has all blocks meet once barriers are made, which orders no memory.
+                self.leave_open(operation, f"{old.what} of another block comes before its barriers are made")
+                continue
             still = "writing" if old.writes else "reading"
-            message = f"{what} {verb} {view}, which {old.what} may still be {still}: {_missing(old, thread)}"
+            message = f"{what} {verb} {where}, which {old.what} may still be {still}: {_missing(old, thread)}"
             self.violate(operation, message, thread, view, writes, old)
         for old in buffer.unfenced(access):
             # The compiler adds fences within the default warps and within a partition.
-            if old.thread.ended or old.over_for(thread.inherited):
+            if old.thread.ended or old.over_for(thread.inherited) or old.thread.block != thread.block:
                 self.leave_open(operation, f"no fence_async_shared is between it and {old.what}")
                 continue
             message = (
-                f"{what} {verb} {view}, which {old.what} has written, without fence_async_shared between"
+                f"{what} {verb} {where}, which {old.what} has written, without fence_async_shared between"
             )
             self.violate(operation, message, thread, view, writes, old)
         if not asynchronous:
@@ -218,12 +241,12 @@ class Run:
                 message = f"{operation.name} uses the result of {product.what}, which may not be there yet"
                 self.violate(operation, f"{message}: {_missing(product, thread)}", thread, other=product)
 
-    def unmodelled(self, operation: Operation, env: Env) -> None:
+    def unmodelled(self, operation: Operation, env: Env, thread: Thread) -> None:
         self.leave_open(operation, f"{operation.name} is not modelled")
         for value in operation.operands:
             found = env.get(value)
             if isinstance(found, View):
-                self.buffer(found).doubt = operation.name
+                self.buffer(found, thread.block).doubt = operation.name
                 self.doubted_barriers[found.allocation.operation] = operation.name
 
 
@@ -247,12 +270,12 @@ def _missing(old: Access, thread: Thread) -> str:
         seen = thread.clock.get(barrier, -1)
         had = f"phase {seen}" if seen >= 0 else "none"
         text = f"it ends with phase {phase} of {barrier.name}, and {thread.name} waited for {had}"
-        if barrier.brought > barrier.announced:
+        if barrier.brought > barrier.announced and old.thread.block == thread.block:
             text += f"; {barrier.announced:,} bytes were announced and {barrier.brought:,} are copied"
         return text
-    if not old.ends:
+    if not old.ends and old.thread.block == thread.block:
         return "no commit covers it"
-    key = old.ends[-1][0]
+    key = old.ends[-1][0] if old.ends else None
     kind = key[1] if isinstance(key, tuple) else ""
     words = {
         "copies": "no async_wait covers its group",

@@ -9,9 +9,12 @@ from triton.experimental.gluon.language.nvidia.blackwell import (
     clc,
     tcgen05_commit,
     tcgen05_mma,
+    tcgen05_mma_barrier_count,
 )
 from triton.experimental.gluon.language.nvidia.hopper import (
     async_store,
+    cluster,
+    fence_async_shared,
     mbarrier,
     tma,
     warpgroup_mma,
@@ -109,38 +112,101 @@ def multiplied_by_halves(a_desc, b_desc, CASE: gl.constexpr):
 
 
 @gluon.jit
-def tensor_by_halves(a_desc, b_desc, CASE: gl.constexpr):
-    """tcgen05: as above, or by both blocks together."""
-    pair: gl.constexpr = CASE == "pair"
+def tensor_by_halves(a_desc, b_desc, n, CASE: gl.constexpr, PAIR: gl.constexpr, SEVERAL: gl.constexpr):
+    """tcgen05 in a loop: each block by itself, or PAIR together. SEVERAL: a copy reaches both blocks."""
+    rows: gl.constexpr = [(1, 0)]
     columns: gl.constexpr = b_desc.block_type.shape[1]
-    layout: gl.constexpr = TensorMemoryLayout(
-        [128, columns], col_stride=1, cga_layout=[(1, 0)], two_ctas=pair
-    )
+    layout: gl.constexpr = TensorMemoryLayout([128, columns], col_stride=1, cga_layout=rows, two_ctas=PAIR)
     a = gl.allocate_shared_memory(a_desc.dtype, a_desc.block_type.shape, a_desc.layout)
     b = gl.allocate_shared_memory(b_desc.dtype, b_desc.block_type.shape, b_desc.layout)
     acc = allocate_tensor_memory(gl.float32, [256, columns], layout)
-    full = mbarrier.allocate_mbarrier(two_ctas=pair)
+    full = mbarrier.allocate_mbarrier(two_ctas=PAIR and CASE != "own barrier")
     done = mbarrier.allocate_mbarrier()
+    count: gl.constexpr = tcgen05_mma_barrier_count([a, b], SEVERAL and CASE != "own commit", PAIR)
     mbarrier.init(full, count=1)
-    mbarrier.init(done, count=1)
-    mbarrier.expect(full, a_desc.nbytes_per_cta + b_desc.nbytes_per_cta)
-    tma.async_load(a_desc, [0, 0], full, a)
-    tma.async_load(b_desc, [0, 0], full, b, multicast=CASE == "multicast copy")
-    mbarrier.wait(full, 0)
-    if CASE == "multicast commit":
-        tcgen05_mma(a, b, acc, use_acc=False, multicast=True, mbarriers=[done])
-    elif CASE == "commit for several":
-        tcgen05_mma(a, b, acc, use_acc=False)
-        tcgen05_commit(done, descs=[a, b])
-    else:
-        tcgen05_mma(a, b, acc, use_acc=False, mbarriers=[done])
-    if CASE != "no wait":
-        mbarrier.wait(done, 0)
-    value = acc.load(acc.get_reg_layout())
-    memory = gl.allocate_shared_memory(
-        gl.float32, [256, columns], gl.SwizzledSharedLayout(1, 1, 1, order=[1, 0], cga_layout=[[1, 0]])
+    mbarrier.init(done, count=count + 1 if CASE == "count" else count)
+    for k in range(n):
+        mbarrier.expect(full, a_desc.nbytes_per_cta + b_desc.nbytes_per_cta)
+        tma.async_load(a_desc, [0, k * 64], full, a)
+        tma.async_load(b_desc, [k * 64, 0], full, b, multicast=SEVERAL)
+        if CASE != "no wait":
+            mbarrier.wait(full, k % 2)
+        if CASE == "commit":
+            tcgen05_mma(a, b, acc, use_acc=k > 0)
+            tcgen05_commit(done, descs=[a, b])
+        elif CASE == "own commit":
+            tcgen05_mma(a, b, acc, use_acc=k > 0, mbarriers=[done])
+        else:
+            tcgen05_mma(a, b, acc, use_acc=k > 0, multicast=SEVERAL, mbarriers=[done])
+        if CASE != "no wait for the product":
+            mbarrier.wait(done, k % 2)
+    if CASE != "not invalidated":
+        mbarrier.invalidate(done)
+    if CASE == "again":
+        mbarrier.init(done, count=1)
+    memory_layout: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, order=[1, 0], cga_layout=[[1, 0]])
+    memory = gl.allocate_shared_memory(gl.float32, [256, columns], memory_layout)
+    memory.store(acc.load(acc.get_reg_layout()))
+
+
+@gluon.jit
+def stored_for_both(CASE: gl.constexpr):
+    """A product of two blocks together, of what they have stored."""
+    rows: gl.constexpr = [[1, 0]]
+    columns: gl.constexpr = [[0, 1]]
+    a_layout: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2, cga_layout=rows)
+    b_layout: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2, cga_layout=columns)
+    by_rows: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0], cga_layout=rows)
+    by_columns: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0], cga_layout=columns)
+    a = gl.allocate_shared_memory(gl.float16, [256, 64], a_layout)
+    b = gl.allocate_shared_memory(gl.float16, [64, 128], b_layout)
+    acc = allocate_tensor_memory(
+        gl.float32, [256, 128], TensorMemoryLayout([128, 128], 1, cga_layout=[(1, 0)], two_ctas=True)
     )
-    memory.store(value)
+    done = mbarrier.allocate_mbarrier()
+    mbarrier.init(done, count=1)
+    a.store(gl.zeros([256, 64], gl.float16, by_rows))
+    b.store(gl.zeros([64, 128], gl.float16, by_columns))
+    if CASE == "fenced":
+        fence_async_shared()
+    if CASE != "no barrier":
+        cluster.barrier()
+    tcgen05_mma(a, b, acc, use_acc=False)
+    tcgen05_commit(done)
+    mbarrier.wait(done, 0)
+
+
+@gluon.jit
+def sent_to_both(desc, out_ptr, n, CASE: gl.constexpr):
+    """The first block fetches a tile for both; a cluster barrier says that both have read it."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0], cga_layout=[[0, 0]])
+    other: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0], cga_layout=[[1, 0]])
+    tile = gl.allocate_shared_memory(desc.dtype, desc.block_type.shape, desc.layout)
+    bar = mbarrier.allocate_mbarrier()
+    zeros = gl.zeros([64, 64], desc.dtype, layout)
+    rows = gl.arange(0, 64, gl.SliceLayout(1, layout))[:, None]
+    columns = gl.arange(0, 64, gl.SliceLayout(0, layout))[None, :]
+    if CASE == "before the barriers":
+        tile.store(zeros)
+    mbarrier.init(bar, count=1)
+    if CASE == "behind the barriers" or CASE == "reduced" or CASE == "summed":
+        tile.store(zeros)
+    for block in range(n):
+        mbarrier.expect(bar, desc.nbytes_per_cta)
+        tma.async_load(desc, [block * 64, 0], bar, tile, multicast=True)
+        if CASE == "stored meanwhile":
+            cluster.barrier()
+            tile.store(zeros)
+        if CASE != "no wait":
+            mbarrier.wait(bar, block % 2)
+        value = tile.load(layout)
+        if CASE == "reduced":
+            value = value + gl.max(gl.convert_layout(value, other), 0).to(desc.dtype).sum(0)
+        if CASE == "summed":
+            value = value + gl.sum(value, 0)[None, :]
+        gl.store(out_ptr + block * 4096 + rows * 64 + columns, value)
+        if CASE != "no barrier":
+            cluster.barrier(relaxed=CASE == "relaxed")
 
 
 @gluon.jit
@@ -158,16 +224,22 @@ def taken_over(n):
 @gluon.jit
 def met(CASE: gl.constexpr):
     """Partitions that wait for each other, by a barrier of each block or by one of both."""
-    bar = mbarrier.allocate_mbarrier(two_ctas=CASE == "one barrier")
-    mbarrier.init(bar, count=1)
-    gl.warp_specialize([(_arrives, (bar,)), (_waits, (bar,))], [4], [24])
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0], cga_layout=[[1]])
+    flat: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, order=[0], cga_layout=[[1]])
+    memory = gl.allocate_shared_memory(gl.float32, [256], flat)
+    bar = mbarrier.allocate_mbarrier(two_ctas=CASE != "own")
+    mbarrier.init(bar, count=2 if CASE == "count" else 1)
+    gl.warp_specialize([(_arrives, (memory, bar, layout)), (_waits, (memory, bar, layout, CASE))], [4], [24])
 
 
 @gluon.jit
-def _arrives(bar):
+def _arrives(memory, bar, layout: gl.constexpr):
+    memory.store(gl.zeros([256], gl.float32, layout))
     mbarrier.arrive(bar, count=1)
 
 
 @gluon.jit
-def _waits(bar):
+def _waits(memory, bar, layout: gl.constexpr, CASE: gl.constexpr):
     mbarrier.wait(bar, 0)
+    if CASE == "used" or CASE == "own":
+        memory.store(gl.full([256], 1, gl.float32, layout))
