@@ -111,6 +111,7 @@ struct Dispatch {
   uint32_t group_bytes = 0, private_bytes = 0;  // as the packet has them, the kernel's own included
   uint32_t dimensions = 0;                      // 0: no dispatch packet
   uint64_t kernel_object = 0;                   // the address of the kernel's descriptor
+  bool in_order = false;                        // after all that its stream got before, and nothing else
 };
 
 class Stopped;  // device.h

@@ -9,6 +9,7 @@
 #include "common/device.h"
 #include "hip/agents.h"
 #include "hip/copies.h"
+#include "hip/queue_order.h"
 #include "hip/queues.h"
 #include "hip/tables.h"
 
@@ -23,6 +24,9 @@ class HipDevice : public Device {
   bool prepare(std::string* why) override;
   DeviceFacts describe(int ordinal) override;
   std::string stream_text(void* stream) override;
+  void write_order(json::Writer& json, const Launch& launch, bool is_last) noexcept override {
+    queue_order::write(json, launch, is_last);
+  }
   std::vector<Allocation> globals(const Launch& launch, const std::vector<std::string>& names) override;
   std::vector<Allocation> statics(const Launch& launch,
                                   const std::vector<StaticVariable>& variables) override;

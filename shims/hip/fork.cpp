@@ -16,6 +16,7 @@
 #include "hip/faults.h"
 #include "hip/graphs.h"
 #include "hip/kernel_objects.h"
+#include "hip/queue_order.h"
 #include "hip/queues.h"
 #include "hip/tables.h"
 
@@ -29,9 +30,11 @@ void before() noexcept {
   lock_code();
   lock_queues();
   copies::lock();
+  queue_order::lock();
 }
 
 void in_parent() noexcept {
+  queue_order::unlock();
   copies::unlock();
   unlock_queues();
   unlock_code();
@@ -48,6 +51,7 @@ void in_child() noexcept {
   forget_queues();
   forget_faults();
   copies::reset();
+  queue_order::forget_after_fork();
   in_parent();
   capture::reset_after_fork();
 }

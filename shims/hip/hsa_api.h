@@ -78,11 +78,25 @@ struct BarrierPacket {  // hsa_barrier_and_packet_t
   Signal completion_signal;
 };
 
+struct BarrierValuePacket {  // hsa_amd_barrier_value_packet_t; its completion signal is where the others' is
+  uint16_t header;
+  uint8_t format;
+  uint8_t reserved;
+  uint32_t reserved0;
+  Signal signal;
+  SignalValue value, mask;
+  uint32_t condition;
+  uint32_t reserved1;
+  uint64_t reserved2, reserved3;
+  Signal completion_signal;
+};
+
 // A packet of whatever type.
 union Packet {
   uint16_t header;
   DispatchPacket dispatch;
   BarrierPacket barrier;
+  BarrierValuePacket barrier_value;
 };
 static_assert(sizeof(Packet) == packet_bytes, "packets have 64 bytes");
 
@@ -163,6 +177,7 @@ constexpr uint32_t queue_type_multi = 0;
 constexpr uint32_t queue_type_single = 1;
 constexpr uint32_t queue_type_cooperative = 2;
 
+constexpr unsigned packet_vendor = 0;
 constexpr unsigned packet_invalid = 1;
 constexpr unsigned packet_dispatch = 2;
 constexpr unsigned packet_barrier_and = 3;
@@ -170,6 +185,9 @@ constexpr unsigned header_barrier = 8;
 constexpr unsigned header_acquire = 9;
 constexpr unsigned header_release = 11;
 constexpr unsigned fence_system = 2;
+constexpr uint8_t format_barrier_value = 2;
+constexpr uint32_t condition_equal = 0;
+constexpr uint32_t condition_less = 2;
 
 constexpr int symbol_type = 0;
 constexpr int symbol_name_length = 1;

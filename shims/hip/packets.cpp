@@ -13,6 +13,7 @@
 #include "hip/faults.h"
 #include "hip/graphs.h"
 #include "hip/kernel_objects.h"
+#include "hip/queue_order.h"
 
 namespace kerncap::hip {
 namespace {
@@ -49,9 +50,12 @@ Launch describe(const Queue& queue, HipKernel& kernel, const DispatchPacket& pac
   launch.device = queue.device;
   launch.turn = graph_here();
   launch.route = "hsa queue " + std::to_string(queue.number);
-  if (streams_may_share_queues(queue.device)) launch.route += ", perhaps of several streams";
+  bool may_share = streams_may_share_queues(queue.device);
+  if (may_share) launch.route += ", perhaps of several streams";
   // Without its barrier bit, the packet need not wait for the ones before it.
-  if ((packet.header >> constant::header_barrier & 1U) == 0) launch.route += ", no barrier";
+  bool waits = (packet.header >> constant::header_barrier & 1U) != 0;
+  if (!waits) launch.route += ", no barrier";
+  launch.dispatch.in_order = waits && !may_share;
   return launch;
 }
 
@@ -118,21 +122,25 @@ void serve(void* context) noexcept {
   served.queue.serve(served.writer);
 }
 
+void look_at_dispatch(Batch& batch, uint64_t i, Served* served) noexcept {
+  const DispatchPacket& packet = batch.packet(i).dispatch;
+  HipKernel* kernel = kernel_of(packet.kernel_object);
+  if (kernel == nullptr) return;
+  Dim3 block{packet.workgroup_size_x, packet.workgroup_size_y, packet.workgroup_size_z};
+  Dim3 grid{groups(packet.grid_size_x, block.x), groups(packet.grid_size_y, block.y),
+            groups(packet.grid_size_z, block.z)};
+  capture::note(*kernel, grid, block, &batch.queue());
+  if (!capture::look(*kernel)) return;
+  gate::Serving serving(serve, served);
+  watched(batch, i, *kernel);
+}
+
 void look_at(Queue& queue, const Packet* packets, uint64_t count, PacketWriter writer) noexcept {
   Served served{queue, writer};
   Batch batch(queue, writer, packets, count);
   for (uint64_t i = 0; i < count; ++i) {
-    if (type_of(packets[i]) != constant::packet_dispatch) continue;
-    const DispatchPacket& packet = packets[i].dispatch;
-    HipKernel* kernel = kernel_of(packet.kernel_object);
-    if (kernel == nullptr) continue;
-    Dim3 block{packet.workgroup_size_x, packet.workgroup_size_y, packet.workgroup_size_z};
-    Dim3 grid{groups(packet.grid_size_x, block.x), groups(packet.grid_size_y, block.y),
-              groups(packet.grid_size_z, block.z)};
-    capture::note(*kernel, grid, block, &queue);
-    if (!capture::look(*kernel)) continue;
-    gate::Serving serving(serve, &served);
-    watched(batch, i, *kernel);
+    if (type_of(packets[i]) == constant::packet_dispatch) look_at_dispatch(batch, i, &served);
+    queue_order::note(queue, packets[i]);
   }
   gate::Pass pass(serve, &served);
   batch.write_rest();

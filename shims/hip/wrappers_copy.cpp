@@ -2,15 +2,22 @@
 #include "common/gate.h"
 #include "hip/agents.h"
 #include "hip/copies.h"
+#include "hip/queue_order.h"
 #include "hip/tables.h"
 
 namespace kerncap::hip {
 namespace {
 
+void forget(Signal signal) noexcept {
+  copies::forget(signal);
+  queue_order::forget(signal);
+}
+
 template <typename Call>
 Status started(Signal done, const copies::Copied& copied, Call&& call) noexcept {
   gate::Pass pass;
   copies::begin(done, copied);
+  queue_order::forget(done);
   Status status = call();
   if (status != constant::success) copies::abandon(done);
   return status;
@@ -62,27 +69,27 @@ Status wrap::hsa_amd_svm_prefetch_async(void* address, size_t size, Agent agent,
 }
 
 Status wrap::hsa_signal_destroy(Signal signal) noexcept {
-  copies::forget(signal);
+  forget(signal);
   return real().hsa_signal_destroy(signal);
 }
 
 void wrap::hsa_signal_store_relaxed(Signal signal, SignalValue value) noexcept {
-  copies::forget(signal);
+  forget(signal);
   real().hsa_signal_store_relaxed(signal, value);
 }
 
 void wrap::hsa_signal_store_screlease(Signal signal, SignalValue value) noexcept {
-  copies::forget(signal);
+  forget(signal);
   real().hsa_signal_store_screlease(signal, value);
 }
 
 void wrap::hsa_signal_silent_store_relaxed(Signal signal, SignalValue value) noexcept {
-  copies::forget(signal);
+  forget(signal);
   real().hsa_signal_silent_store_relaxed(signal, value);
 }
 
 void wrap::hsa_signal_silent_store_screlease(Signal signal, SignalValue value) noexcept {
-  copies::forget(signal);
+  forget(signal);
   real().hsa_signal_silent_store_screlease(signal, value);
 }
 

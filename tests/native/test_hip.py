@@ -113,6 +113,36 @@ def test_a_queue_that_streams_may_share_is_told(capture: Run, monkeypatch: pytes
     assert launch["route"] == "hsa queue 0, perhaps of several streams"
 
 
+def test_waits_for_signals_of_other_queues_order_a_range(capture: Run) -> None:
+    capture("queue_order_of_a_range", launches=[0, 7])
+    order = [
+        [(call["call"], call.get("stream_number"), call.get("event")) for call in launch["order"]]
+        for launch in capture.of(RecordKind.LAUNCH)
+    ]
+    before = [calls[:-2] for calls in order]
+    streams = [1, 2, 1, 2, 2, 2, 2]
+    assert [calls[-2:] for calls in order] == [
+        [("unknown", None, None), ("launch", stream, None)] for stream in streams
+    ]
+    assert before == [
+        [], [("record", 1, 1), ("wait", 2, 1)], [], [], [], [("record", 1, 2), ("wait", 2, 2)], []
+    ]  # fmt: skip
+
+
+def test_the_order_of_a_queue_that_streams_may_share_is_not_recorded(
+    capture: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_MAX_HW_QUEUES", "2")
+    capture("queue_order_of_a_range", launches=[0, 7])
+    launches = capture.of(RecordKind.LAUNCH)
+    assert len(launches) == 7 and not any("order" in launch for launch in launches)
+
+
+def test_from_a_packet_without_its_barrier_bit_on_no_order_is_recorded(capture: Run) -> None:
+    capture("queue_order_without_a_barrier", launches=[0, 3])
+    assert ["order" in launch for launch in capture.of(RecordKind.LAUNCH)] == [True, False, False]
+
+
 def test_a_launch_in_the_middle_of_a_batch(capture: Run) -> None:
     capture("queue_chosen_in_the_middle_of_a_batch")
     [launch], [complete] = capture.of(RecordKind.LAUNCH), capture.of(RecordKind.COMPLETE)

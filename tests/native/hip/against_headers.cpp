@@ -48,6 +48,14 @@ SAME_PLACE(BarrierPacket, hsa_barrier_and_packet_t, dep_signal, dep_signal);
 SAME_PLACE(BarrierPacket, hsa_barrier_and_packet_t, reserved2, reserved2);
 SAME_PLACE(BarrierPacket, hsa_barrier_and_packet_t, completion_signal, completion_signal);
 
+SAME_SIZE(BarrierValuePacket, hsa_amd_barrier_value_packet_t);
+SAME_PLACE(BarrierValuePacket, hsa_amd_barrier_value_packet_t, format, header.AmdFormat);
+SAME_PLACE(BarrierValuePacket, hsa_amd_barrier_value_packet_t, signal, signal);
+SAME_PLACE(BarrierValuePacket, hsa_amd_barrier_value_packet_t, value, value);
+SAME_PLACE(BarrierValuePacket, hsa_amd_barrier_value_packet_t, mask, mask);
+SAME_PLACE(BarrierValuePacket, hsa_amd_barrier_value_packet_t, condition, cond);
+SAME_PLACE(BarrierValuePacket, hsa_amd_barrier_value_packet_t, completion_signal, completion_signal);
+
 // The runtime fills what `size` says, so a newer one may have more.
 static_assert(sizeof(ours_in::PointerInfo) <= sizeof(hsa_amd_pointer_info_t), "PointerInfo");
 SAME_PLACE(PointerInfo, hsa_amd_pointer_info_t, type, type);
@@ -106,12 +114,16 @@ SAME(queue_type_multi, HSA_QUEUE_TYPE_MULTI);
 SAME(queue_type_single, HSA_QUEUE_TYPE_SINGLE);
 SAME(queue_type_cooperative, HSA_QUEUE_TYPE_COOPERATIVE);
 SAME(packet_invalid, HSA_PACKET_TYPE_INVALID);
+SAME(packet_vendor, HSA_PACKET_TYPE_VENDOR_SPECIFIC);
 SAME(packet_dispatch, HSA_PACKET_TYPE_KERNEL_DISPATCH);
 SAME(packet_barrier_and, HSA_PACKET_TYPE_BARRIER_AND);
 SAME(header_barrier, HSA_PACKET_HEADER_BARRIER);
 SAME(header_acquire, HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE);
 SAME(header_release, HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE);
 SAME(fence_system, HSA_FENCE_SCOPE_SYSTEM);
+SAME(format_barrier_value, HSA_AMD_PACKET_TYPE_BARRIER_VALUE);
+SAME(condition_equal, HSA_SIGNAL_CONDITION_EQ);
+SAME(condition_less, HSA_SIGNAL_CONDITION_LT);
 SAME(symbol_type, HSA_EXECUTABLE_SYMBOL_INFO_TYPE);
 SAME(symbol_name_length, HSA_EXECUTABLE_SYMBOL_INFO_NAME_LENGTH);
 SAME(symbol_name, HSA_EXECUTABLE_SYMBOL_INFO_NAME);

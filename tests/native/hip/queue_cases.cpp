@@ -258,3 +258,59 @@ CASE(queue_copy_under_way_is_waited_for) {
   CHECK(p.data[0] == 6);
   releaser.join();
 }
+
+namespace {
+
+constexpr uint16_t in_order = 1U << constant::header_barrier;
+
+Packet barrier(Signal after, Signal done, uint16_t bits = in_order) {
+  Packet packet{};
+  packet.header = static_cast<uint16_t>(constant::packet_barrier_and | bits);
+  packet.barrier.dep_signal[3] = after;
+  packet.barrier.completion_signal = done;
+  return packet;
+}
+
+Packet barrier_value(Signal after, uint32_t condition, SignalValue value, Signal done) {
+  Packet packet{};
+  packet.header = static_cast<uint16_t>(constant::packet_vendor | in_order);
+  packet.barrier_value.format = constant::format_barrier_value;
+  packet.barrier_value.signal = after;
+  packet.barrier_value.condition = condition;
+  packet.barrier_value.value = value;
+  packet.barrier_value.mask = INT64_MAX;
+  packet.barrier_value.completion_signal = done;
+  return packet;
+}
+
+}  // namespace
+
+// Launches in turns on two queues; what is between two of them, tests/native/test_hip.py reads.
+CASE(queue_order_of_a_range) {
+  Program p;
+  HsaQueue *one = make_queue(), *other = make_queue();
+  Packet launch = dispatch(p.add, p.arguments);
+  Signal first = make_signal(1), second = make_signal(1), third = make_signal(2), fourth = make_signal(1);
+  submit(one, {launch, barrier({}, first)});
+  submit(other, {barrier(first, {}), launch});  // 1: waits for what follows 0
+  call<void (*)(Signal, SignalValue)>("hsa_signal_store_relaxed")(first, 1);
+  submit(one, {barrier(first, {}), launch});  // 2: it is another's by now
+  submit(one, {barrier({}, second, 0)});
+  submit(other, {barrier(second, {}), launch});  // 3: its packet need not follow 2
+  submit(one, {barrier({}, third)});
+  submit(other, {barrier(third, {}), launch});  // 4: something else completes it too
+  submit(one, {barrier_value({}, 0, 0, fourth)});
+  submit(other, {barrier_value(fourth, constant::condition_less, 1, {}), launch});  // 5: waits
+  submit(other, {barrier_value(fourth, constant::condition_less, 2, {}), launch});  // 6: for nothing
+  wait_until_empty(one);
+  wait_until_empty(other);
+}
+
+CASE(queue_order_without_a_barrier) {
+  Program p;
+  HsaQueue* queue = make_queue();
+  Packet launch = dispatch(p.add, p.arguments), loose = launch;
+  loose.header = constant::packet_dispatch;
+  submit(queue, {launch, loose, launch});
+  wait_until_empty(queue);
+}
