@@ -1,7 +1,7 @@
 """One launch on a tensor of SIZE bytes, of which the first TOUCHED are read and written.
 
-Elements take eight bytes and programs up to 512 KiB: what Triton's interpreter needs for either is not what is
-measured.
+Elements take eight bytes and programs up to 512 KiB: what Triton's interpreter needs for either is not what
+is measured.
 """
 
 import sys

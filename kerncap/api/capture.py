@@ -178,7 +178,7 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
         )
     _end_session(session, options, collector, alive, result)
     if run.self_check:
-        _check_all(result, run.self_check_timeout_s)
+        check_captured(result, run.self_check_timeout_s)
     return result
 
 
@@ -292,7 +292,7 @@ def _leave(session: Session) -> None:
         session.remove()
 
 
-def _check_all(result: CaptureResult, timeout_s: float) -> None:
+def check_captured(result: CaptureResult, timeout_s: float) -> None:
     """Replay each once; neither many reproducers nor an impatient user lose the report."""
     wanted = result.captured
     if result.options.keep.no_values:
@@ -315,7 +315,7 @@ def _check_all(result: CaptureResult, timeout_s: float) -> None:
                 _skip(result, left, f"the self-checks before it took over {most_s:g} s")
                 return
             try:
-                check = _self_check(paths, result, timeout_s, pool)
+                check = _replayed(paths, result, timeout_s, pool)
             except KeyboardInterrupt:
                 _skip(result, left, "interrupted")
                 return
@@ -334,7 +334,7 @@ def _skip(result: CaptureResult, left: Sequence[Path], why: str) -> None:
     result.self_checks.update(dict.fromkeys(left, SelfCheck("skipped", why)))
 
 
-def _self_check(paths: Sequence[Path], result: CaptureResult, timeout_s: float, pool: Pool) -> SelfCheck:
+def _replayed(paths: Sequence[Path], result: CaptureResult, timeout_s: float, pool: Pool) -> SelfCheck:
     from kerncap.api.range_replay import self_check_range
     from kerncap.api.verify import self_check
     from kerncap.api.verify.self_check import self_check_together

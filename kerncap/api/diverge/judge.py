@@ -145,6 +145,7 @@ def judge(pair: Pair, captured: tuple[Captured, Captured], tolerance: Tolerance)
     by_digest = named_of(kind_of(pair, bool(pair.before)), pair, captured)
     a, b = captured[0].path, captured[1].path
     if a is None or b is None:
+        captured = captured[0].checked(), captured[1].checked()
         if tolerance.is_exact and (certain := _certain(pair, by_digest, captured)):
             return Judged(Verdict.DIFFERENT, certain, captured=captured)
         said = "; ".join(by_digest.problems)
@@ -153,6 +154,10 @@ def judge(pair: Pair, captured: tuple[Captured, Captured], tolerance: Tolerance)
         )
     try:
         diff = diff_reproducers(a, b)
+        if "memory after" not in diff.differing or "memory before" in diff.differing:
+            # Which bytes it reads and writes matters: what differs may be none of them.
+            captured = captured[0].checked(), captured[1].checked()
+            diff = diff_reproducers(a, b)
         unmeasured = [
             f"{side}: {one.unchecked or 'its self-check measured nothing'}"
             for side, path, one in zip("AB", (a, b), captured, strict=True)

@@ -6,11 +6,11 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kerncap import log
-from kerncap.api.capture import capture
+from kerncap.api.capture import capture, check_captured
 from kerncap.api.diverge.ranks import of_rank
 from kerncap.api.trace import trace
 from kerncap.capture import trace_file
@@ -73,11 +73,21 @@ class Captured:
     """The reproducer of one launch, or the reason that it has not been captured.
 
     ``unchecked``: why its self-check, which measures what it reads and writes, did not pass.
+    ``unmeasured``: what is left to check.
     """
 
     path: Path | None = None
     problem: str = ""
     unchecked: str = ""
+    unmeasured: CaptureResult | None = field(default=None, repr=False, compare=False)
+
+    def checked(self) -> Captured:
+        """After its self-check, if that was left out."""
+        if self.path is None or self.unmeasured is None:
+            return self
+        check_captured(self.unmeasured, SELF_CHECK_S)
+        check = self.unmeasured.self_checks[self.path]
+        return replace(self, unchecked=check.reason, unmeasured=None)
 
     def remove(self) -> None:
         if self.path is not None:
@@ -99,7 +109,7 @@ def capture_launch(side: Side, run: Trace, process: int, launch: TracedRecord, o
                     output=output,
                     stdout_to_stderr=True,
                     environment=None if side.environment is None else dict(side.environment),
-                    self_check_timeout_s=SELF_CHECK_S,
+                    self_check=False,
                 ),
                 Selection(
                     kernel=f"^{re.escape(name)}$",
@@ -126,8 +136,7 @@ def capture_launch(side: Side, run: Trace, process: int, launch: TracedRecord, o
     if place >= len(sealed):
         why = result.reason or "; ".join(result.failed) or "the program did not launch it this time"
         return Captured(problem=f"{side.name}: {log.one_line(why)}")
-    check = result.self_checks.get(sealed[place].path)
-    return Captured(sealed[place].path, unchecked=check.reason if check is not None else "")
+    return Captured(sealed[place].path, unmeasured=replace(result, captured=[sealed[place]]))
 
 
 def _end_if_interrupted(result: CaptureResult) -> None:
