@@ -10,6 +10,7 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
+from kerncap.sanitizer.shared.operands import has, short
 from kerncap.sanitizer.shared.views import memory_type
 from kerncap.sanitizer.ttir.ir import Attribute, Module, OpaqueType, Operation, TensorType, Type
 from kerncap.sanitizer.ttir.type_text import cut_first_comma
@@ -114,14 +115,13 @@ class Cluster:
         """
         if self.blocks == 1:
             return ""
-        name = _short(operation)
+        name = short(operation)
         alone = blocks == 1
         if self.pairs and alone:
             return "tcgen05 by two blocks of a cluster is not modelled"
         if self.pairs is None and (not alone or operation.name.startswith("ttng.tc_gen5_")):
             return f"{name} in clusters of an older Triton is not modelled"
-        # A flag without a value is there; 0 and false are not.
-        if any("multicast" in key.lower() and value != 0 for key, value in operation.attributes.items()):
+        if any("multicast" in flag.lower() and has(operation, flag) for flag in operation.attributes):
             first = [memory_type(one.type) for one in operation.operands[:2]]
             in_tensor_memory = any(one is not None and one.tensor_memory for one in first)
             if alone or operation.name not in _MULTICAST or in_tensor_memory:
@@ -174,7 +174,7 @@ class Cluster:
         if None in shares:
             return _unknown(operation)
         moves = any(one != shares[0] for one in shares)
-        return f"{_short(operation)} between blocks of a cluster is not modelled" if moves else ""
+        return f"{short(operation)} between blocks of a cluster is not modelled" if moves else ""
 
     def _parts(self, operation: Operation, memories: list[Type]) -> str:
         if operation.name not in ("ttg.memdesc_index", "ttg.memdesc_subslice", "ttng.tmem_subslice"):
@@ -263,12 +263,8 @@ def _is_barrier(type_: Type) -> bool:
     return memory is not None and memory.is_barrier
 
 
-def _short(operation: Operation) -> str:
-    return operation.name.partition(".")[2]
-
-
 def _unknown(operation: Operation) -> str:
-    return f"the layout of {_short(operation)} across blocks of a cluster is not modelled"
+    return f"the layout of {short(operation)} across blocks of a cluster is not modelled"
 
 
 def _read(text: str) -> _Bases:

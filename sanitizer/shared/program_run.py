@@ -13,6 +13,7 @@ from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.shared.clusters import Cluster
 from kerncap.sanitizer.shared.in_flight import Access, Barrier, Buffer, Thread, Wait
 from kerncap.sanitizer.shared.needed_operations import Needed
+from kerncap.sanitizer.shared.operands import flags_of
 from kerncap.sanitizer.shared.scalars import Unknown
 from kerncap.sanitizer.shared.views import Allocation, Box, View, memory_type, outside
 from kerncap.sanitizer.ttir.ir import Function, Location, Module, Operation, Value
@@ -133,6 +134,11 @@ class Run:
     def happens(self, env: Env, condition: Value, operation: Operation) -> bool:
         return self.decided(self.scalar(env, condition), f"whether {operation.name} runs") != 0
 
+    def predicated(self, operation: Operation, env: Env) -> bool:
+        """Whether it runs: by its last operand, if that is a flag."""
+        flags = flags_of(operation)
+        return not flags or self.happens(env, flags[-1], operation)
+
     def view(self, env: Env, value: Value, operation: Operation) -> View:
         found = env.get(value)
         if isinstance(found, Outside):
@@ -248,6 +254,13 @@ class Run:
             if isinstance(found, View):
                 self.buffer(found, thread.block).doubt = operation.name
                 self.doubted_barriers[found.allocation.operation] = operation.name
+
+
+def attribute(operation: Operation, name: str) -> int:
+    value = operation.attributes.get(name)
+    if not isinstance(value, int):
+        raise Stopped(f"{operation.name} does not say how many it leaves in flight")
+    return value
 
 
 def named(value: Value) -> str:

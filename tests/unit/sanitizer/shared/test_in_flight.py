@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kerncap.sanitizer.shared.in_flight import Barrier, Thread
+from kerncap.sanitizer.shared.operands import has
 from kerncap.sanitizer.shared.scalars import computed
 from kerncap.sanitizer.shared.views import Box, inside, memory_type, outside, overlap
 from kerncap.sanitizer.ttir.ir import IntType, OpaqueType, Operation, Value
@@ -45,6 +46,14 @@ def test_a_phase_ends_with_its_arrivals_and_its_bytes() -> None:
     assert barrier.bring(one, 32) == (barrier, 1)
     barrier.arrive(one, 2)
     assert barrier.phase == 1 and barrier.lacks() == "an announcement of 32 bytes that copies bring"
+
+
+def test_a_flag_of_an_operation() -> None:
+    there = [
+        has(Operation("copy", attributes={"multicast": value}), "multicast") for value in (None, True, 1)
+    ]
+    absent = [has(Operation("copy", attributes=a), "multicast") for a in ({"multicast": False}, {})]
+    assert all(there) and not any(absent)
 
 
 def test_the_type_of_a_memory_descriptor() -> None:
