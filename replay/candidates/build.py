@@ -16,7 +16,7 @@ from kerncap.format import Reproducer
 from kerncap.format.code_object import CodeObject, CodeObjectProblem
 from kerncap.format.kernel_names import KernelName, parse
 from kerncap.replay.candidates import cache, symbols, tools
-from kerncap.replay.candidates.compilers import Compiled, Compiler, Confined
+from kerncap.replay.candidates.compilers import Compiled, Compiler, Confined, undefined_names
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.hip_compiler import HipCompiler
 from kerncap.replay.candidates.hiprtc_compiler import HiprtcCompiler
@@ -24,7 +24,14 @@ from kerncap.replay.candidates.nvcc_compiler import NvccCompiler
 from kerncap.replay.candidates.nvrtc_compiler import NvrtcCompiler
 from kerncap.replay.candidates.python_compiler import PythonCompiler
 from kerncap.replay.candidates.tools import PYTHON_COMPILERS, Tool
-from kerncap.replay.candidates.unit import BuildTool, StagedUnit, private_folder, stage, stage_new
+from kerncap.replay.candidates.unit import (
+    BuildTool,
+    StagedUnit,
+    private_folder,
+    stage,
+    stage_new,
+    stage_stored,
+)
 from kerncap.replay.worker import cuda_bindings
 
 SUFFIXES = frozenset(
@@ -90,14 +97,39 @@ def compile_candidate(
         raise UsageError(f"{path}: a candidate to build is one of {', '.join(sorted(accepted))}")
     if path.suffix == ".ptx":
         return check_ptx(reproducer, path)
-    staged = stage(reproducer, path)
-    if options is not None:
-        staged.build = msgspec.structs.replace(staged.build, options=options)
     names = (symbols.captured_names(reproducer.manifest), reproducer.manifest.kernel.qualified_name)
-    return _built(
-        staged, path, arch, out, python, hidden, names,
-        lambda compiler: _Builder(reproducer, compiler, prefix).make(),
-    )  # fmt: skip
+
+    def made(staged: StagedUnit, out: Path) -> Built:
+        if options is not None:
+            staged.build = msgspec.structs.replace(staged.build, options=options)
+        return _built(
+            staged, path, arch, out, python, hidden, names,
+            lambda compiler: _Builder(reproducer, compiler, prefix).make(),
+        )  # fmt: skip
+
+    try:
+        return made(stage(reproducer, path), out)
+    except BuildError as error:
+        _check_that_it_can_be_linked(error, lambda folder: made(stage_stored(reproducer), folder))
+        raise
+
+
+def _check_that_it_can_be_linked(error: BuildError, build_stored: Callable[[Path], Built]) -> None:
+    """Raise BackendUnavailable if all that the candidate lacks is what the captured unit lacks too.
+
+    The application linked that from the device code of another unit, so it is no mistake of the candidate's.
+    """
+    missing = undefined_names(error.detail)
+    if not missing:
+        return
+    with private_folder() as folder:
+        try:
+            build_stored(Path(folder))
+        except BuildError as stored:
+            if missing <= undefined_names(stored.detail):
+                reason = f"another unit of the application has {', '.join(sorted(missing))}"
+                image = "give the image that the application's build links as the candidate"
+                raise BackendUnavailable("a rebuild", f"{reason}; {image}") from error
 
 
 def compile_new(

@@ -98,6 +98,15 @@ def first_error(log: str) -> str:
     return lines[-1][:400] if lines else ""
 
 
+# Of lld, for AMD GPUs, and of ptxas.
+_UNDEFINED = re.compile(r"error: undefined (?:\w+ )?symbol: (.+)|Unresolved extern \w+ '([^']+)'")
+
+
+def undefined_names(log: str) -> frozenset[str]:
+    """The functions and variables of device code that a linker or assembler did not find."""
+    return frozenset(linked or assembled for linked, assembled in _UNDEFINED.findall(log))
+
+
 def run_tool(
     command: list[str],
     folder: Path,

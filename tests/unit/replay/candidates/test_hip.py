@@ -275,6 +275,30 @@ def test_other_parameters_of_a_c_function_are_said(
         compile_candidate(reproducer, candidate, ARCH, tmp_path)
 
 
+def test_what_another_unit_has_is_no_mistake_of_a_candidate(
+    project: Path, make: Make, hipcc: tools.Tool, tmp_path: Path
+) -> None:
+    unit = project / "src/apply.hip"
+    unit.write_text(
+        "#include <hip/hip_runtime.h>\n__device__ int elsewhere(int);\n"
+        'extern "C" __global__ void plain(int *x) { *x = elsewhere(*x); }\n'
+        "#ifdef EXTRA\n__device__ int elsewhere(int x) { return x + 1; }\n#endif\n"
+    )
+    linked = compiled(project, hipcc)
+    database = json.loads((project / "compile_commands.json").read_text())
+    database[0]["command"] = database[0]["command"].replace("-DEXTRA=1.0f", "-fgpu-rdc")
+    (project / "compile_commands.json").write_text(json.dumps(database))
+    reproducer = make(sought(project, linked, "plain", "plain"), "plain")
+    for folder, new in (("same", "elsewhere(*x)"), ("edited", "elsewhere(*x) + 1")):
+        candidate = edited(reproducer, tmp_path / folder, "apply.hip", "elsewhere(*x)", new)
+        with pytest.raises(BackendUnavailable, match=r"another unit .* has elsewhere\(int\);"):
+            compile_candidate(reproducer, candidate, ARCH, tmp_path)
+    own = edited(reproducer, tmp_path / "own", "apply.hip", "elsewhere(*x)", "elsewhere(*x, 1)")
+    own.write_text("__device__ int elsewhere(int, int);\n" + own.read_text())
+    with pytest.raises(BuildError, match="undefined"):
+        compile_candidate(reproducer, own, ARCH, tmp_path)
+
+
 def test_a_compiler_that_is_too_old_is_named(reproducer: Reproducer, tmp_path: Path) -> None:
     with pytest.raises(BackendUnavailable, match="does not compile for gfx9999: name one that does in HIPCC"):
         compile_candidate(reproducer, reproducer.path / "source/apply.hip", "gfx9999", tmp_path)

@@ -264,6 +264,22 @@ class TestNvcc:
         built = candidates.build(reproducer, reproducer.path / "source/static.cu", ARCH, tmp_path / "b.cubin")
         assert kernels(built) == (captured,)
 
+    def test_what_another_unit_has_is_no_mistake_of_a_candidate(self, tmp_path: Path, make: Make) -> None:
+        app = tmp_path / "app"
+        app.mkdir()
+        text = "__device__ int elsewhere(int);\n"
+        text += 'extern "C" __global__ void k(int *x) { *x = elsewhere(*x); }\n'
+        (app / "k.cu").write_text(text)
+        found = languages.find(languages.SourceRequest("k", "k", source_dirs=(app,), arch=ARCH))
+        reproducer = make(found, "k")
+        candidate = tmp_path / "k.cu"
+        candidate.write_text(text.replace("(*x)", "(*x + 1)"))
+        with pytest.raises(BackendUnavailable, match="another unit of the application has _Z9elsewherei;"):
+            candidates.build(reproducer, candidate, ARCH, tmp_path)
+        candidate.write_text(text.replace("elsewhere(", "nowhere("))
+        with pytest.raises(BuildError, match="_Z7nowherei"):
+            candidates.build(reproducer, candidate, ARCH, tmp_path)
+
     def test_what_was_built_once_is_kept_until_something_changes(
         self, tmp_path: Path, make: Make, own_cache: Path
     ) -> None:
