@@ -13,6 +13,7 @@ struct State {
   std::mutex mutex;
   Map by_base;
   uint64_t serial = 0;
+  uint64_t frozen = UINT64_MAX;  // the last serial that a capture may read
 };
 
 // Made on first use and never destroyed: threads of the target allocate until the very end.
@@ -85,6 +86,28 @@ bool MemoryMap::remove(uint64_t base) noexcept {
   State& map = state();
   std::lock_guard<std::mutex> lock(map.mutex);
   return map.by_base.erase(base) != 0;
+}
+
+void MemoryMap::freeze() noexcept {
+  State& map = state();
+  std::lock_guard<std::mutex> lock(map.mutex);
+  map.frozen = map.serial;
+}
+
+void MemoryMap::thaw() noexcept {
+  State& map = state();
+  std::lock_guard<std::mutex> lock(map.mutex);
+  map.frozen = UINT64_MAX;
+}
+
+bool MemoryMap::remove_added_since(uint64_t base, Allocation* removed) noexcept {
+  State& map = state();
+  std::lock_guard<std::mutex> lock(map.mutex);
+  auto at = map.by_base.find(base);
+  if (at == map.by_base.end() || at->second.serial <= map.frozen) return false;
+  *removed = std::move(at->second);
+  map.by_base.erase(at);
+  return true;
 }
 
 void MemoryMap::remove_range(uint64_t base, uint64_t size) noexcept {

@@ -38,6 +38,11 @@ class MemoryMap {
   bool remove(uint64_t base) noexcept;
   // Every part of [base, base + size) is gone (cuMemUnmap may take a part of what was mapped).
   void remove_range(uint64_t base, uint64_t size) noexcept;
+  // A capture has chosen its memory, and reads none that is added from now on, until thaw().
+  void freeze() noexcept;
+  void thaw() noexcept;
+  // As remove(), of what was added since freeze(); false otherwise.
+  bool remove_added_since(uint64_t base, Allocation* removed) noexcept;
   void remove_module(const void* module) noexcept;
   void clear_device(int device) noexcept;  // cuDevicePrimaryCtxReset, cuCtxDestroy
   bool find(uint64_t address, Allocation* found) const noexcept;

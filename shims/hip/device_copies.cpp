@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/glibc_floor.h"
+#include "common/memory_map.h"
 #include "hip/device.h"
 #include "hip/faults.h"
 #include "hip/tables.h"
@@ -24,6 +25,7 @@ bool HipDevice::make_signal(Signal* signal) noexcept {
 }
 
 bool HipDevice::prepare(std::string* why) {
+  MemoryMap::instance().thaw();  // all that is known now may be read
   if (ring_ != nullptr) return true;
   const Hsa& real = *hsa();
   const Agents* all = agents();

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/gate.h"
 #include "common/glibc_floor.h"
+#include "common/memory_map.h"
 #include "common/process_capture.h"
 #include "common/readable.h"
 #include "hip/faults.h"
@@ -81,6 +82,7 @@ bool wait_for_room(Batch& batch) noexcept {
 
 int launch_chosen(void* context) noexcept {
   auto& batch = *static_cast<Batch*>(context);
+  if (gate::is_mine()) MemoryMap::instance().freeze();
   if (!capture::lists_only() || batch.is_timed()) batch.write_chosen();
   return sticky_error();
 }

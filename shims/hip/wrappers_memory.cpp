@@ -1,4 +1,6 @@
-// Memory: what comes and goes of it. Frees wait at the gate; an allocation hurts no capture.
+// Memory: what comes and goes of it. An allocation hurts no capture. Frees wait at the gate, but for memory
+// that is younger than the launch that is captured: HIP allocates and frees for a kernel's `new` and
+// `delete`, which wait for it.
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -45,14 +47,17 @@ bool ask(const void* memory, PointerInfo* info) noexcept {
 // Calls the runtime's free with the allocation out of the map already; puts it back if it was refused.
 template <typename Call>
 Status free_gated(const void* memory, Call&& call) noexcept {
-  gate::Pass pass;
   MemoryMap& map = MemoryMap::instance();
   Allocation known;
   uint64_t base = address_of(memory);
-  bool removed = map.find(base, &known) && known.base == base && map.remove(base);
-  Status status = call();
-  if (status != constant::success && removed) map.add(known);
-  return status;
+  auto freed = [&](bool removed) {
+    Status status = call();
+    if (status != constant::success && removed) map.add(known);
+    return status;
+  };
+  if (map.remove_added_since(base, &known)) return freed(true);
+  gate::Pass pass;
+  return freed(map.find(base, &known) && known.base == base && map.remove(base));
 }
 
 // Locked memory by the host's address, where devices know it by another one.
