@@ -16,7 +16,13 @@ from kerncap.format import Reproducer
 from kerncap.format.code_object import CodeObject, CodeObjectProblem
 from kerncap.format.kernel_names import KernelName, parse
 from kerncap.replay.candidates import cache, symbols, tools
-from kerncap.replay.candidates.compilers import Compiled, Compiler, Confined, undefined_names
+from kerncap.replay.candidates.compilers import (
+    Compiled,
+    Compiler,
+    Confined,
+    headers_not_found,
+    undefined_names,
+)
 from kerncap.replay.candidates.errors import BuildError
 from kerncap.replay.candidates.hip_compiler import HipCompiler
 from kerncap.replay.candidates.hiprtc_compiler import HiprtcCompiler
@@ -110,26 +116,32 @@ def compile_candidate(
     try:
         return made(stage(reproducer, path), out)
     except BuildError as error:
-        _check_that_it_can_be_linked(error, lambda folder: made(stage_stored(reproducer), folder))
+        _check_that_it_can_be_rebuilt(error, lambda folder: made(stage_stored(reproducer), folder))
         raise
 
 
-def _check_that_it_can_be_linked(error: BuildError, build_stored: Callable[[Path], Built]) -> None:
+def _check_that_it_can_be_rebuilt(error: BuildError, build_stored: Callable[[Path], Built]) -> None:
     """Raise BackendUnavailable if all that the candidate lacks is what the captured unit lacks too.
 
-    The application linked that from the device code of another unit, so it is no mistake of the candidate's.
+    It is no mistake of the candidate's then: the capture did not find a header, or the application linked
+    device code of another unit.
     """
-    missing = undefined_names(error.detail)
-    if not missing:
+    headers, names = headers_not_found(error.detail), undefined_names(error.detail)
+    if not headers and not names:
         return
     with private_folder() as folder:
         try:
             build_stored(Path(folder))
         except BuildError as stored:
-            if missing <= undefined_names(stored.detail):
-                reason = f"another unit of the application has {', '.join(sorted(missing))}"
-                image = "give the image that the application's build links as the candidate"
-                raise BackendUnavailable("a rebuild", f"{reason}; {image}") from error
+            if headers and headers <= headers_not_found(stored.detail):
+                reason = f"the capture found no {', '.join(sorted(headers))}"
+                remedy = "capture it with a compile_commands.json"
+            elif names and names <= undefined_names(stored.detail):
+                reason = f"another unit of the application has {', '.join(sorted(names))}"
+                remedy = "give the image that the application's build links as the candidate"
+            else:
+                return
+            raise BackendUnavailable("a rebuild", f"{reason}; {remedy}") from error
 
 
 def compile_new(

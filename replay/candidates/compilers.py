@@ -98,13 +98,20 @@ def first_error(log: str) -> str:
     return lines[-1][:400] if lines else ""
 
 
-# Of lld, for AMD GPUs, and of ptxas.
+# Of clang, of nvcc's preprocessor and of NVRTC; of lld, for AMD GPUs, and of ptxas.
+_NO_HEADER = re.compile(
+    r"'([^'\n]+)' file not found|fatal error: (\S+): No such file|cannot open source file \"([^\"\n]+)\""
+)
 _UNDEFINED = re.compile(r"error: undefined (?:\w+ )?symbol: (.+)|Unresolved extern \w+ '([^']+)'")
+
+
+def headers_not_found(log: str) -> frozenset[str]:
+    return frozenset("".join(each) for each in _NO_HEADER.findall(log))
 
 
 def undefined_names(log: str) -> frozenset[str]:
     """The functions and variables of device code that a linker or assembler did not find."""
-    return frozenset(linked or assembled for linked, assembled in _UNDEFINED.findall(log))
+    return frozenset("".join(each) for each in _UNDEFINED.findall(log))
 
 
 def run_tool(

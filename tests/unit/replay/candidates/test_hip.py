@@ -275,15 +275,37 @@ def test_other_parameters_of_a_c_function_are_said(
         compile_candidate(reproducer, candidate, ARCH, tmp_path)
 
 
-def test_what_another_unit_has_is_no_mistake_of_a_candidate(
-    project: Path, make: Make, hipcc: tools.Tool, tmp_path: Path
+@pytest.mark.parametrize(
+    ("lacking", "own", "said", "words"),
+    [
+        (
+            "__device__ int elsewhere(int);\n#ifdef EXTRA\n"
+            "__device__ int elsewhere(int x) { return x; }\n#endif",
+            "__device__ int elsewhere(int, int);",
+            r"another unit of the application has elsewhere\(int\);",
+            "undefined",
+        ),
+        (
+            '#ifdef EXTRA\n__device__ int elsewhere(int x) { return x; }\n#else\n#include "gone.h"\n#endif',
+            '#include "nowhere.h"',
+            "the capture found no gone.h; capture it with a compile_commands.json",
+            "nowhere.h",
+        ),
+    ],
+    ids=["of another unit", "a header"],
+)
+def test_what_the_captured_unit_lacks_is_no_mistake_of_a_candidate(
+    project: Path,
+    make: Make,
+    hipcc: tools.Tool,
+    tmp_path: Path,
+    lacking: str,
+    own: str,
+    said: str,
+    words: str,
 ) -> None:
-    unit = project / "src/apply.hip"
-    unit.write_text(
-        "#include <hip/hip_runtime.h>\n__device__ int elsewhere(int);\n"
-        'extern "C" __global__ void plain(int *x) { *x = elsewhere(*x); }\n'
-        "#ifdef EXTRA\n__device__ int elsewhere(int x) { return x + 1; }\n#endif\n"
-    )
+    kernel = 'extern "C" __global__ void plain(int *x) { *x = elsewhere(*x); }\n'
+    (project / "src/apply.hip").write_text(f"#include <hip/hip_runtime.h>\n{lacking}\n{kernel}")
     linked = compiled(project, hipcc)
     database = json.loads((project / "compile_commands.json").read_text())
     database[0]["command"] = database[0]["command"].replace("-DEXTRA=1.0f", "-fgpu-rdc")
@@ -291,12 +313,12 @@ def test_what_another_unit_has_is_no_mistake_of_a_candidate(
     reproducer = make(sought(project, linked, "plain", "plain"), "plain")
     for folder, new in (("same", "elsewhere(*x)"), ("edited", "elsewhere(*x) + 1")):
         candidate = edited(reproducer, tmp_path / folder, "apply.hip", "elsewhere(*x)", new)
-        with pytest.raises(BackendUnavailable, match=r"another unit .* has elsewhere\(int\);"):
+        with pytest.raises(BackendUnavailable, match=said):
             compile_candidate(reproducer, candidate, ARCH, tmp_path)
-    own = edited(reproducer, tmp_path / "own", "apply.hip", "elsewhere(*x)", "elsewhere(*x, 1)")
-    own.write_text("__device__ int elsewhere(int, int);\n" + own.read_text())
-    with pytest.raises(BuildError, match="undefined"):
-        compile_candidate(reproducer, own, ARCH, tmp_path)
+    worse = edited(reproducer, tmp_path / "worse", "apply.hip", "elsewhere(*x)", "elsewhere(*x, 1)")
+    worse.write_text(f"{own}\n{worse.read_text()}")
+    with pytest.raises(BuildError, match=words):
+        compile_candidate(reproducer, worse, ARCH, tmp_path)
 
 
 def test_a_compiler_that_is_too_old_is_named(reproducer: Reproducer, tmp_path: Path) -> None:
