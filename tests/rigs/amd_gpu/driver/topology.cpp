@@ -107,13 +107,13 @@ std::string cpu_properties(unsigned links) {
                 {"max_engine_clk_ccompute", 2000}});
 }
 
-std::string gpu_properties(const Chip& chip, unsigned lds_bytes, unsigned ordinal) {
+std::string gpu_properties(const Chip& chip, unsigned lds_bytes, unsigned ordinal, size_t peers) {
   return lines({{"cpu_cores_count", 0},
                 {"simd_count", chip.simds},
                 {"mem_banks_count", 1},
                 {"caches_count", 2},
                 {"io_links_count", 1},
-                {"p2p_links_count", 0},
+                {"p2p_links_count", peers},
                 {"cpu_core_id_base", 0},
                 {"simd_id_base", 0x80001000},
                 {"max_waves_per_simd", waves_per_simd},
@@ -149,7 +149,7 @@ std::string gpu_properties(const Chip& chip, unsigned lds_bytes, unsigned ordina
 }
 
 // A link from the CPU to a GPU is what tells ROCr that the host may touch all of the GPU's memory; so is the
-// kind of its memory bank.
+// kind of its memory bank. Only then does amdkfd link GPUs with each other.
 void add_nodes(Files& files, const Driver& state) {
   const std::string nodes = "kfd/topology/nodes/";
   const bool large_bar = state.config.large_bar;
@@ -163,14 +163,20 @@ void add_nodes(Files& files, const Driver& state) {
     const std::string place = std::to_string(device->ordinal);
     files[node + "gpu_id"] = std::to_string(device->gpu_id) + "\n";
     files[node + "name"] = std::string(chip_of(state).name) + "\n";
-    files[node + "properties"] =
-        gpu_properties(chip_of(state), lds_bytes_of(state.config.target), device->ordinal);
+    files[node + "properties"] = gpu_properties(chip_of(state), lds_bytes_of(state.config.target),
+                                                device->ordinal, large_bar ? state.devices.size() - 1 : 0);
     files[node + "mem_banks/0/properties"] =
         bank(large_bar ? heap_public : heap_private, state.config.memory_bytes, 4096);
     files[node + "caches/0/properties"] = cache(1, 16, 64);
     files[node + "caches/1/properties"] = cache(2, 8192, 128);
     files[node + "io_links/0/properties"] = link(number, 0);
-    if (large_bar) files[nodes + "0/io_links/" + place + "/properties"] = link(0, number);
+    if (!large_bar) continue;
+    files[nodes + "0/io_links/" + place + "/properties"] = link(0, number);
+    unsigned peers = 0;
+    for (const auto& other : state.devices)
+      if (other != device)
+        files[node + "p2p_links/" + std::to_string(peers++) + "/properties"] =
+            link(number, other->ordinal + 1);
   }
 }
 
