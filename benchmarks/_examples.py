@@ -119,17 +119,28 @@ def capture(
 def verify(
     sample: Sample, paths: list[Path], folder: Path, limits: Limits, source: Path | None = None
 ) -> None:
-    """Sort the reproducers by their verdicts, and by those on ``source`` as a candidate; those that passed
-    are removed."""
+    """Sort the reproducers by their verdicts, and by those on their source as a candidate: ``source``, or
+    the stored one where that is another file, as of a library or for HIPRTC. What passed is removed."""
     for path in paths:
         result, line = _verdict(path, folder, limits)
         {"pass": sample.verified, "undecided": sample.undecided}.get(result, sample.failed).append(line)
         edited = "pass"
         if source is not None:
-            edited, line = _verdict(path, folder, limits, "--candidate", str(source))
+            own = str(_own_source(path, source, folder))
+            edited, line = _verdict(path, folder, limits, "--candidate", own)
             (sample.same if edited == "pass" else sample.not_same).append(line)
         if result == edited == "pass":
             shutil.rmtree(path)
+
+
+def _own_source(path: Path, source: Path, folder: Path) -> Path:
+    stored = json.loads((path / "manifest.json").read_text())["source"]["file"]["path"]
+    if Path(stored).name == source.name:
+        return source
+    copy = folder / f"{path.name}-source" / Path(stored).name
+    copy.parent.mkdir(exist_ok=True)
+    shutil.copyfile(path / stored, copy)
+    return copy
 
 
 def _verdict(path: Path, folder: Path, limits: Limits, *options: str) -> tuple[str, str]:

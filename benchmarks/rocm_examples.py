@@ -20,6 +20,7 @@ from _harness import ROOT
 def main() -> int:
     parser = parser_of(__doc__, "rocm-examples", run_s=60)
     parser.add_argument("--arch", default="gfx90a", help="gfx90a, gfx942 or gfx950 (with ROCm 7)")
+    parser.add_argument("--include", action="append", default=[], help="a folder of headers, as rocPRIM's")
     given = parser.parse_args()
     if given.checkout is None:
         print("rocm_examples: needs CHECKOUT, a folder of ROCm's rocm-examples, skipped")
@@ -38,7 +39,8 @@ def main() -> int:
     chosen = {name: folder for name, folder in names.items() if re.search(given.only, name)}
     if not chosen:
         raise SystemExit(f"{given.checkout}: no program in it; a checkout has HIP-Basic/*/main.hip")
-    flags = ["-std=c++17", *(f"-I{checkout / name}" for name in ("Common", "External"))]
+    folders = [checkout / "Common", checkout / "External", *given.include]
+    flags = ["-std=c++17", *(f"-I{folder}" for folder in folders)]
     given.output = given.output / given.arch
     os.environ |= {"AMD_GPU_GFX": given.arch, "KERNCAP_AMD_EMULATOR": str(rig.folder)}
 
