@@ -126,7 +126,7 @@ def _api() -> str:
 
 
 def _schemas() -> str:
-    from kerncap.api.documents import DOCUMENTS, schema
+    from kerncap.api.schemas import DOCUMENTS, schema
 
     lines: list[str] = []
     for name in DOCUMENTS:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from kerncap.api.candidate_file import refuse_inside
-from kerncap.api.documents import measurements as documents
-from kerncap.api.documents.measurements import Evidence, ProfileDocument
 from kerncap.api.replay import ReplayOptions
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
@@ -17,6 +15,8 @@ from kerncap.replay.choose_engine import choose
 from kerncap.replay.limits import ncu
 from kerncap.replay.limits.ncu_claims import Claim, explain
 from kerncap.replay.limits.ncu_csv import KernelRow
+from kerncap.report.documents import measurements as documents
+from kerncap.report.documents.measurements import Evidence, ProfileDocument
 
 CLOCK_CONTROLS = ("none", "base")
 _CANDIDATES = (".py", ".cubin", ".ptx")

@@ -17,7 +17,7 @@ def command(document: str | None, as_json: bool) -> int:
 
     Keys may be added to a document. If one is removed or changes its meaning, the version is raised.
     """
-    from kerncap.api.documents import DOCUMENTS, schema, schema_text
+    from kerncap.api.schemas import DOCUMENTS, schema, schema_text
 
     if document is not None:
         click.echo(schema_text(document), nl=False)

@@ -15,7 +15,7 @@ from mcp.server.stdio import stdio_server
 
 import kerncap
 from kerncap import unexpected_error
-from kerncap.api.documents import schema
+from kerncap.api.schemas import schema
 from kerncap.exit_status import ExitStatus
 from kerncap.interrupts import ENDING, Interrupted
 from kerncap.mcp import inputs, resources

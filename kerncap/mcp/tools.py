@@ -25,7 +25,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Tool:
-    """``document`` is a name of `kerncap.api.documents`. The last three are hints for the client."""
+    """``document`` is a name of `kerncap.api.schemas`. The last three are hints for the client."""
 
     name: str
     text: str

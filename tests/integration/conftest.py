@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kerncap.api.documents import DOCUMENTS
+from kerncap.api.schemas import DOCUMENTS
 from kerncap.format.folder import is_range
 from tests.integration import forked_commands
 from tests.shared_compilers import shared_compilers

@@ -12,7 +12,12 @@ from typing import Any
 from msgspec import UNSET
 
 from kerncap.answer import Answer
-from kerncap.api.documents.measurements import (
+from kerncap.replay.tuning.choice import Best, Choice
+from kerncap.replay.tuning.constraints import Legal
+from kerncap.replay.tuning.point import Parameter, Scalar
+from kerncap.replay.tuning.search import Found
+from kerncap.replay.tuning.writeback import Patch
+from kerncap.report.documents.measurements import (
     BestConfiguration,
     RobustConfiguration,
     TuneDocument,
@@ -20,11 +25,6 @@ from kerncap.api.documents.measurements import (
     TuneSpace,
     TuneTrial,
 )
-from kerncap.replay.tuning.choice import Best, Choice
-from kerncap.replay.tuning.constraints import Legal
-from kerncap.replay.tuning.point import Parameter, Scalar
-from kerncap.replay.tuning.search import Found
-from kerncap.replay.tuning.writeback import Patch
 
 
 @dataclass(frozen=True)

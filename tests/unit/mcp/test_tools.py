@@ -11,7 +11,7 @@ import click
 import msgspec
 import pytest
 
-from kerncap.api.documents import DOCUMENTS
+from kerncap.api.schemas import DOCUMENTS
 from kerncap.cli import COMMANDS, group
 from kerncap.errors import UsageError
 from kerncap.mcp import resources

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kerncap.api.documents import document_type
+from kerncap.api.schemas import document_type
 from kerncap.api.verify.corpus import reproducers_of
 from kerncap.cli import main
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from kerncap.api.documents import schema
+from kerncap.api.schemas import schema
 
 
 def check(name: str, document: Any) -> None:

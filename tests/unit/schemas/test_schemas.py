@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kerncap.answer import Answer
-from kerncap.api.documents import DOCUMENTS, document_type, schema, schema_text
+from kerncap.api.schemas import DOCUMENTS, document_type, schema, schema_text
 from kerncap.cli import COMMANDS, group, main
 from kerncap.format.document_types import Document
 from tests.unit.schemas.strict import check, closed
@@ -30,7 +30,7 @@ def test_is_a_schema_with_an_identity(name: str) -> None:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_written_out_as_it_is(name: str) -> None:
     text = (FOLDER / f"{name}.json").read_text()
-    assert text == schema_text(name), "docs/schemas is out of date; run python -m kerncap.api.documents"
+    assert text == schema_text(name), "docs/schemas is out of date; run python -m kerncap.api.schemas"
 
 
 def test_no_schema_is_of_nothing() -> None:

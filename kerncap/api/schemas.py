@@ -1,9 +1,14 @@
-"""JSON Schema (2020-12) of each document."""
+"""JSON Schema (2020-12) of each document that ``--json`` prints. A test checks every command's real output.
+
+Their one source is the types in `kerncap.report.documents`. ``python -m kerncap.api.schemas`` rewrites
+``docs/schemas``, or another FOLDER; ``kerncap schema`` prints one.
+"""
 
 from __future__ import annotations
 
 import importlib
 import pathlib
+import sys
 from dataclasses import is_dataclass
 from typing import Any, cast, get_args, get_type_hints
 
@@ -28,13 +33,13 @@ DOCUMENTS = {
     "replay-range-limits": "report.documents.ranges:RangeLimitsDocument",
     "replay-edit": "report.documents.candidates:EditDocument",
     "replay-compare": "report.documents.candidates:CompareDocument",
-    "replay-limits": "api.documents.measurements:LimitsDocument",
+    "replay-limits": "report.documents.measurements:LimitsDocument",
     "verify": "report.documents.replay:VerifyDocument",
     "verify-corpus": "report.documents.replay:VerifyCorpusDocument",
     "prove": "report.documents.prove:ProveDocument",
     "blame": "report.documents.blame:BlameDocument",
-    "profile": "api.documents.measurements:ProfileDocument",
-    "tune": "api.documents.measurements:TuneDocument",
+    "profile": "report.documents.measurements:ProfileDocument",
+    "tune": "report.documents.measurements:TuneDocument",
     "sanitize": "report.documents.sanitize:SanitizeDocument",
     "diverge": "report.documents.diverge:DivergeDocument",
     "diff": "report.documents.diff:DiffDocument",
@@ -117,3 +122,10 @@ def _results(kind: type) -> set[type]:
 def schema_text(name: str) -> str:
     """The same as a file has it."""
     return short_json(schema(name)) + "\n"
+
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "docs/schemas")
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in DOCUMENTS:
+        (folder / f"{each}.json").write_text(schema_text(each), encoding="utf-8")
