@@ -6,6 +6,7 @@ Nothing here waits without a deadline, and the current device and stream are as 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import queue
 import sys
@@ -109,11 +110,10 @@ def _copy_out(
     buffers = [part for buffer in _pinned_ring(torch) for part in buffer.split(piece)]
     addresses = [buffer.data_ptr() for buffer in buffers]
     events = [torch.cuda.Event() for _ in buffers]
-    free: "queue.SimpleQueue[int]" = queue.SimpleQueue()
+    # Taken in turns: a native launch may reach the ring, and what is left there is then the same in each run.
+    free = [threading.Semaphore() for _ in buffers]
     ready: "queue.SimpleQueue[Optional[Tuple[int, int, int, int]]]" = queue.SimpleQueue()
     errors: List[BaseException] = []
-    for slot in range(len(buffers)):
-        free.put(slot)
 
     def loop() -> None:
         while True:
@@ -129,13 +129,14 @@ def _copy_out(
             except BaseException as error:
                 errors.append(error)
             finally:
-                free.put(slot)
+                free[slot].release()
 
     total = sum(region.size for _, region in regions)
     count = 1 if total < threads_from else min(region_copies.writer_count(), -(-total // piece))
     threads = [threading.Thread(target=loop, daemon=True) for _ in range(count)]
     for thread in threads:
         thread.start()
+    turns = itertools.cycle(range(len(buffers)))
     try:
         for number, region in regions:
             side = _side_stream(torch, region.device_index)
@@ -143,7 +144,8 @@ def _copy_out(
                 source = as_bytes(region)
                 for offset in range(0, region.size, piece):
                     length = min(piece, region.size - offset)
-                    slot = free.get()
+                    slot = next(turns)
+                    free[slot].acquire()
                     if errors:
                         return
                     buffers[slot][:length].copy_(source[offset : offset + length], non_blocking=True)

@@ -125,6 +125,24 @@ def test_digests_are_those_of_the_same_bytes_elsewhere(cuda: Any) -> None:
     assert [now == before for now, before in zip(changed, on_device, strict=True)] == [True, True, False]
 
 
+def test_pieces_take_the_buffers_in_turns(cuda: Any) -> None:
+    """Whichever writer is the first to end: a native launch may reach the ring, so its contents count."""
+    size = cuda.copying.PIECE
+    [(_, region)] = regions = regions_of(5 * size)
+    third = threading.Event()
+
+    def work(number: int, offset: int, address: int, length: int) -> None:
+        if offset == 2 * size:
+            third.set()
+        elif offset == 0:
+            assert third.wait(60)
+
+    cuda.module.copy_out(regions, work, 60.0)
+    ring = cuda.module._pinned_ring(torch)
+    expected = [contents(region)[at * size : (at + 1) * size] for at in (3, 4, 2)]
+    assert [bytes(buffer.numpy()) for buffer in ring] == expected
+
+
 def test_an_error_of_one_writer_ends_the_copy(cuda: Any) -> None:
     def full(region: int, offset: int, address: int, length: int) -> None:
         if offset >= 16 << 20:
