@@ -17,7 +17,7 @@ api = sys.modules[_capture.__module__]
 
 
 def result_of(*paths: Path, no_values: bool = False) -> Any:
-    """What `_check_all` reads of a `CaptureResult`."""
+    """What `check_captured` reads of a `CaptureResult`."""
     keep = SimpleNamespace(no_values=no_values)
     return SimpleNamespace(
         captured=[SimpleNamespace(path=path, collective=None) for path in paths], self_checks={},
@@ -40,7 +40,7 @@ def test_two_launches_share_what_their_workers_are_forked_of(
 
     monkeypatch.setattr(Pool, "nursery", watched)
     found = result_of(*paths)
-    api._check_all(found, 30.0)
+    api.check_captured(found, 30.0)
     assert {path: check.result for path, check in found.self_checks.items()} == dict.fromkeys(paths, "pass")
     assert len(pools) == 2 and pools[0] is pools[1]
 
@@ -49,10 +49,10 @@ def test_what_is_left_is_skipped_with_the_reason(tmp_path: Path, monkeypatch: py
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(api, "_self_check", interrupt)
+    monkeypatch.setattr(api, "_replayed", interrupt)
     found = result_of(tmp_path / "a", tmp_path / "b")
-    api._check_all(found, 30.0)
+    api.check_captured(found, 30.0)
     assert [check.reason for check in found.self_checks.values()] == ["interrupted"] * 2
     left_out = result_of(tmp_path / "a", no_values=True)
-    api._check_all(left_out, 30.0)
+    api.check_captured(left_out, 30.0)
     assert "there is nothing to compare with" in left_out.self_checks[tmp_path / "a"].reason
