@@ -145,7 +145,8 @@ def judge(pair: Pair, captured: tuple[Captured, Captured], tolerance: Tolerance)
     by_digest = named_of(kind_of(pair, bool(pair.before)), pair, captured)
     a, b = captured[0].path, captured[1].path
     if a is None or b is None:
-        captured = captured[0].checked(), captured[1].checked()
+        if not is_certain(pair):
+            captured = captured[0].checked(), captured[1].checked()
         if tolerance.is_exact and (certain := _certain(pair, by_digest, captured)):
             return Judged(Verdict.DIFFERENT, certain, captured=captured)
         said = "; ".join(by_digest.problems)
