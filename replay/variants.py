@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kerncap.errors import BackendUnavailable, KerncapError, ReplayError, UsageError
 from kerncap.format import Reproducer
@@ -31,8 +31,8 @@ from kerncap.time_limits import START_S
 if TYPE_CHECKING:
     from kerncap.replay.candidates import Built
 
-ORIGINAL = "original"
-CANDIDATE = "candidate"
+ORIGINAL: Final = "original"
+CANDIDATE: Final = "candidate"
 CAPTURED = "captured"
 REBUILT = "rebuilt"
 

@@ -174,7 +174,7 @@ def _sanitize(path: Path, reproducer: Reproducer, documents: Results, asked: boo
     from kerncap.report import sanitize_json
 
     try:
-        documents["sanitize"] = [sanitize_json.document(sanitize_reproducer(path))]
+        documents["sanitize"] = [sanitize_json.document(sanitize_reproducer(path)).as_dict()]
     except KerncapError as error:
         return f"the sanitizer could not judge it: {error}"
     return ""

@@ -40,9 +40,12 @@ def command(reproducer: Path, as_json: bool, max_size: str | None, **options: An
     """
     from kerncap.api.export import export
     from kerncap.capture.options import parse_size
+    from kerncap.report.documents.sharing import ExportDocument
     from kerncap.report.export_text import render
 
-    with findings_shown(as_json, path=None):
+    with findings_shown(
+        as_json, lambda reason, findings: ExportDocument(path=None, reason=reason, findings=findings)
+    ):
         exported = export(reproducer, max_size=parse_size(max_size) if max_size else None, **options)
     if as_json:
         click.echo(json.dumps(exported.as_dict(), indent=1))

@@ -38,9 +38,13 @@ def command(
     """
     from kerncap import log
     from kerncap.api.pack import pack
+    from kerncap.report.documents.sharing import PackDocument
     from kerncap.report.pack_text import render_plan
 
-    with findings_shown(as_json, path=None, written=False):
+    with findings_shown(
+        as_json,
+        lambda reason, findings: PackDocument(path=None, written=False, reason=reason, findings=findings),
+    ):
         packed = pack(
             reproducer, output, keep_private=keep_private, dry_run=dry_run,
             before=lambda plan: log.block(render_plan(plan, show_private)),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from kerncap.format.document_types import Document
+    from kerncap.format.private import Finding
 
 keep_private_option = click.option(
     "--keep-private", multiple=True, type=click.Choice(["users", "hosts", "secrets"]),
@@ -16,7 +20,7 @@ keep_private_option = click.option(
 
 
 @contextmanager
-def findings_shown(as_json: bool, **document: Any) -> Iterator[None]:
+def findings_shown(as_json: bool, document: Callable[[str, tuple[Finding, ...]], Document]) -> Iterator[None]:
     """If the block stops because of private data, what was found, on stderr and in a ``document``."""
     from kerncap import log
     from kerncap.api.pack.kept_private import Private
@@ -27,6 +31,5 @@ def findings_shown(as_json: bool, **document: Any) -> Iterator[None]:
     except Private as stopped:
         log.block("\n".join(listing(stopped.findings)))
         if as_json:
-            findings = [one.as_dict() for one in stopped.findings]
-            click.echo(json.dumps({**document, "reason": str(stopped), "findings": findings}, indent=1))
+            click.echo(json.dumps(document(str(stopped), stopped.findings).as_dict(), indent=1))
         raise

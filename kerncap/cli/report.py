@@ -53,9 +53,13 @@ def command(
     """
     from kerncap import log
     from kerncap.api.report import report
+    from kerncap.report.documents.sharing import ReportDocument
     from kerncap.report.pack_text import summary
 
-    with findings_shown(as_json, path=None, written=False):
+    with findings_shown(
+        as_json,
+        lambda reason, findings: ReportDocument(path=None, written=False, reason=reason, findings=findings),
+    ):
         made = report(
             reproducer,
             output,

@@ -187,16 +187,10 @@ def _sanitize(
     if sarif is not None:
         _write(sarif, sanitize_sarif.document(reports, program, known))
     if as_json:
-        from msgspec.structs import asdict
-
         from kerncap.report import sanitize_json
-        from kerncap.report.documents.sanitize import SanitizeDocument
 
-        document = SanitizeDocument(
-            **asdict(sanitize_json.launches(reports, program, known)),
-            notes=notes,
-            target_status=program.status if command_line else None,
-        )
+        target_status = program.status if command_line else None
+        document = sanitize_json.document(reports, program, known, notes, target_status)
         click.echo(json.dumps(document.as_dict(), indent=2))
     else:
         for note in notes:

@@ -25,7 +25,9 @@ def command(repro: Path, launch: int, output: Path, as_json: bool) -> int:
     It has the memory from before and after the launch, as in the application.
     """
     from kerncap.api.range_replay import slice_range
+    from kerncap.report.documents.ranges import SliceDocument
 
     path = slice_range(repro, launch, output)
-    click.echo(json.dumps({"path": str(path), "launch": launch}) if as_json else str(path))
+    document = SliceDocument(path=str(path), launch=launch)
+    click.echo(json.dumps(document.as_dict()) if as_json else document.path)
     return 0

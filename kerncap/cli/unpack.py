@@ -27,7 +27,8 @@ def command(archive: Path, output: Path, max_size: str, as_json: bool) -> int:
     """
     from kerncap.api.pack import unpack_file
     from kerncap.capture.options import parse_size
+    from kerncap.report.documents.sharing import UnpackDocument
 
     folder = unpack_file(archive, output, parse_size(max_size))
-    click.echo(json.dumps({"path": str(folder)}, indent=1) if as_json else folder)
+    click.echo(json.dumps(UnpackDocument(path=str(folder)).as_dict(), indent=1) if as_json else folder)
     return 0

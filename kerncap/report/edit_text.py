@@ -105,8 +105,8 @@ def last_line(result: Any) -> str:
         parts.append(f"compile {milliseconds(result.compile_ms)}{' (cached)' if cached else ''}")
     if result.save_to_verdict_ms is not None:
         parts.append(f"save to verdict {milliseconds(result.save_to_verdict_ms)}")
-    if result.best is not None and result.best["ratio"] is not None:
-        parts.append(f"best so far: save {result.best['number']}, {result.best['ratio']:.2f}x")
+    if result.best is not None and result.best.ratio is not None:
+        parts.append(f"best so far: save {result.best.number}, {result.best.ratio:.2f}x")
     return "; ".join(parts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kerncap import log
-from kerncap.format.archive.packed import TRACKER_BYTES
+from kerncap.report.documents.sharing import TRACKER_BYTES
 
 _SHOWN = 12
 

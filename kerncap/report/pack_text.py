@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kerncap import log
-from kerncap.format.archive import Packed
 from kerncap.format.private import KEPT, Finding
+from kerncap.report.documents.sharing import Packed
 
 _KINDS = {
     "user": ("user name", "user names"), "host": ("host name", "host names"),
@@ -21,7 +21,7 @@ def render_plan(packed: Packed, show_private: bool = False) -> str:
     """What goes in, before it is written: its size, and what no argument speaks of."""
     lines = [f"{packed.path}: {log.size(packed.size)}"]
     for one in packed.files:
-        lines.append(f"  {log.size(one.stored):>9}  {log.one_line(one.name)}")
+        lines.append(f"  {log.size(one.stored_bytes):>9}  {log.one_line(one.name)}")
     if packed.unviewed:
         total = log.size(sum(one.size for one in packed.unviewed))
         lines.append(f"{total} of memory outside the arguments' views:")

@@ -17,22 +17,23 @@ from kerncap.sanitizer.findings import Finding, LaunchReport, OtherAccess, Progr
 from kerncap.sanitizer.ttir.ir import Location
 
 
-def document(reports: Sequence[LaunchReport], program: Program = NO_PROGRAM) -> dict[str, Any]:
-    """The document of launches as plain data."""
-    return launches(reports, program).as_dict()
-
-
-def launches(
-    reports: Sequence[LaunchReport], program: Program, baseline: Baseline | None = None
-) -> documents.SanitizedLaunches:
-    """One entry per different launch."""
-    return documents.SanitizedLaunches(
+def document(
+    reports: Sequence[LaunchReport],
+    program: Program = NO_PROGRAM,
+    baseline: Baseline | None = None,
+    notes: tuple[str, ...] = (),
+    target_status: int | None = None,
+) -> documents.SanitizeDocument:
+    """One entry per different launch; ``target_status`` if a program made them."""
+    return documents.SanitizeDocument(
         result=counts_of_run(reports, program, baseline).answer.value,
         causes=_causes(reports, baseline),
         launches=tuple(_launch(report) for report in reports),
         host_reads=tuple(
             documents.SanitizeHostRead(**vars(read), message=message_of(read)) for read in program.host_reads
         ),
+        notes=notes,
+        target_status=target_status,
     )
 
 

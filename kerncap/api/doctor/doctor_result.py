@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from kerncap.report.documents.doctor import Check, SelfTest, Way
+from kerncap.report.documents.doctor import Check, DoctorDocument, SelfTest, Way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,4 +24,4 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``kerncap doctor --json``."""
-        return {"result": "ok" if self.works else "missing", **asdict(self)}
+        return DoctorDocument(result="ok" if self.works else "missing", **vars(self)).as_dict()

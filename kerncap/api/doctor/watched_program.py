@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from kerncap import env, scratch
 from kerncap.api.doctor.processes import Seen, Watcher
 from kerncap.capture.process_log import FOLDER, ProcessLog
 from kerncap.log import one_line
-from kerncap.report.documents.doctor import ProgramProcess
+from kerncap.report.documents.doctor import DoctorProgramDocument, ProgramProcess
 
 _MARKS = ("python", "triton", "cuda", "hip", "rocprofiler")  # of the session: docs/session.md
 _HOOK = "Triton hook"
@@ -54,8 +54,10 @@ class ProgramReport:
         """The document of ``kerncap doctor --json -- CMD``; nothing private in it."""
         from kerncap.api.doctor.bug_report_facts import tidy
 
-        result = "ok" if self.works else "missing"
-        return dict(tidy({"result": result, **asdict(self), "routes": self.routes}))
+        document = DoctorProgramDocument(
+            result="ok" if self.works else "missing", routes=self.routes, **vars(self)
+        )
+        return dict(tidy(document.as_dict()))
 
 
 def examine(command: Sequence[str], stdout_to_stderr: bool = False) -> ProgramReport:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kerncap.replay.outcome import Compiled
 from kerncap.replay.verdict_words import Verdict, WithVerdict
-from kerncap.report.documents.candidates import Diagnostic, FirstWrong, Times
+from kerncap.report.documents.candidates import (
+    BestSave,
+    Diagnostic,
+    EditDocument,
+    EditStage,
+    FirstWrong,
+    Times,
+    WhichKernel,
+)
 
 _FIRST = re.compile(
     r"first at (?P<buffer>[^\[\]]*?)\[(?P<index>[\d, ]*)\]"
@@ -26,13 +33,13 @@ class EditResult(WithVerdict):
     """``stage`` is how far it came: "build" (it does not load), "run" (it does not end well), "compare".
 
     ``number`` counts the judgements of a working copy; ``which`` is "candidate", or "original" if that was
-    run in its place. ``best`` is the fastest save so far that passed: number, ratio, path.
+    run in its place. ``best`` is the fastest save so far that passed.
     """
 
     number: int
-    which: str
+    which: WhichKernel
     file: Path
-    stage: str
+    stage: EditStage
     verdict: Verdict
     diagnostics: list[Diagnostic] = field(default_factory=list)
     original: Compiled | None = None
@@ -42,7 +49,7 @@ class EditResult(WithVerdict):
     save_to_verdict_ms: float | None = None
     edited: bool = True
     kept: Path | None = None
-    best: Mapping[str, Any] | None = None
+    best: BestSave | None = None
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -65,29 +72,29 @@ class EditResult(WithVerdict):
 
     def as_dict(self) -> dict[str, Any]:
         """The document of ``--json``, one line for each save."""
-        first, verdict = self.first_wrong, self.verdict
-        return {
-            "result": self.answer.value,
-            "save": self.number,
-            "which": self.which,
-            "file": str(self.file),
-            "stage": self.stage,
-            "summary": verdict.summary,
-            "reasons": verdict.reasons,
-            "exact": verdict.exact,
-            "first_wrong": None if first is None else {**vars(first), "index": list(first.index)},
-            "diagnostics": [vars(each) for each in self.diagnostics],
-            "times": None if self.times is None else vars(self.times),
-            "original": _facts(self.original),
-            "candidate": _facts(self.candidate),
-            "launch_changes": {name: list(pair) for name, pair in self.launch_changes.items()},
-            "compile_ms": self.compile_ms,
-            "save_to_verdict_ms": self.save_to_verdict_ms,
-            "edited": self.edited,
-            "kept": None if self.kept is None else str(self.kept),
-            "best": None if self.best is None else dict(self.best),
-            "notes": [*self.notes, *verdict.notes],
-        }
+        verdict = self.verdict
+        return EditDocument(
+            result=self.answer.value,
+            save=self.number,
+            which=self.which,
+            file=str(self.file),
+            stage=self.stage,
+            summary=verdict.summary,
+            reasons=tuple(verdict.reasons),
+            exact=verdict.exact,
+            first_wrong=self.first_wrong,
+            diagnostics=tuple(self.diagnostics),
+            times=self.times,
+            original=_facts(self.original),
+            candidate=_facts(self.candidate),
+            launch_changes=self.launch_changes,
+            compile_ms=self.compile_ms,
+            save_to_verdict_ms=self.save_to_verdict_ms,
+            edited=self.edited,
+            kept=None if self.kept is None else str(self.kept),
+            best=self.best,
+            notes=(*self.notes, *verdict.notes),
+        ).as_dict()
 
 
 def _facts(compiled: Compiled | None) -> dict[str, Any] | None:

@@ -22,6 +22,7 @@ from kerncap.errors import KerncapError, UsageError
 from kerncap.exit_status import exit_status
 from kerncap.log import from_here
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
+from kerncap.report.documents.candidates import WhichKernel
 
 
 class Screen(Protocol):
@@ -43,7 +44,7 @@ class Loop:
         self.session = session
         self.screen = screen
         self.editor = editor
-        self.which = CANDIDATE
+        self.which: WhichKernel = CANDIDATE
         self.last: EditResult | None = None
         self._process: subprocess.Popen[bytes] | None = None  # an editor that has the terminal
         self._on_interrupt: Any = signal.SIG_DFL

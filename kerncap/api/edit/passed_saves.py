@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from kerncap import whole_files
 from kerncap.api.edit.working_copy import WorkingCopy
+from kerncap.report.documents.candidates import BestSave
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class History:
         file = folder / self._copy.unit.main
         return file if file.is_file() else folder
 
-    def as_dict(self, kept: Kept) -> dict[str, Any]:
-        return {"number": kept.number, "ratio": kept.ratio, "path": str(self.where(kept))}
+    def document(self, kept: Kept) -> BestSave:
+        return BestSave(number=kept.number, ratio=kept.ratio, path=str(self.where(kept)))
 
     def _write(self, kept: Kept, files: dict[str, bytes]) -> None:
         for name, data in files.items():

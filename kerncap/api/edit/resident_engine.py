@@ -32,7 +32,7 @@ from kerncap.replay.outcome import CandidateError
 from kerncap.replay.verdict import judge as judge_launch
 from kerncap.replay.verdict import judge_again
 from kerncap.replay.verdict_words import Verdict, fail
-from kerncap.report.documents.candidates import Diagnostic
+from kerncap.report.documents.candidates import Diagnostic, WhichKernel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class EditSession:
         """The edits as a patch against the application's files."""
         return patch_of(self.reproducer, self.copy)
 
-    def judge(self, which: str = CANDIDATE, saved: bool = False) -> EditResult:
+    def judge(self, which: WhichKernel = CANDIDATE, saved: bool = False) -> EditResult:
         """Build, run, compare and (if it passes) time the working copy as it is, or the original.
 
         ``saved``: it was a save that asked for it, and the time to the verdict counts from there.
@@ -120,7 +120,7 @@ class EditSession:
             self._time(result, ended - begin)
             self._keep(result, files)
         best = self.history.best
-        result.best = None if best is None else self.history.as_dict(best)
+        result.best = None if best is None else self.history.document(best)
         return result
 
     # --- inside ----------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from kerncap.replay.byte_effects import Measured, load
 from kerncap.replay.engine import Engine
 from kerncap.replay.plain_run import OutOfTime
 from kerncap.replay.worker.common import bitmap
+from kerncap.report.documents.sharing import MinimizeDocument
 from kerncap.whole_files import output_folder
 
 Progress = Callable[[str], None]
@@ -51,8 +52,9 @@ class Minimized:
         return self.after_bytes / self.before_bytes if self.before_bytes else 1.0
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``--json``."""
-        return {**vars(self), "path": None if self.path is None else str(self.path), "ratio": self.ratio}
+        """The document of ``--json``."""
+        path = None if self.path is None else str(self.path)
+        return MinimizeDocument(**{**vars(self), "path": path, "ratio": self.ratio}).as_dict()
 
 
 def minimize(

@@ -12,9 +12,10 @@ from kerncap.api.output_place import beside
 from kerncap.api.pack.shareable import shareable
 from kerncap.errors import UsageError
 from kerncap.format import LaunchRange, Reproducer
-from kerncap.format.archive import Packed, Unviewed, archive_bytes, packed_files, unpack, write_archive
+from kerncap.format.archive import Unviewed, archive_bytes, packed_files, unpack, write_archive
 from kerncap.format.folder import is_range
 from kerncap.format.reader import OpenedFolder
+from kerncap.report.documents.sharing import Packed
 from kerncap.time_left import TimeLeft
 
 __all__ = ["MAX_UNPACKED", "Packed", "Unviewed", "pack", "unpack_file"]
@@ -57,7 +58,7 @@ def pack(
         if before is not None:
             before(plan)
         if not dry_run:
-            left, total = TimeLeft(f"{target.name}: written", in_bytes=True), sum(one.size for one in files)
+            left, total = TimeLeft(f"{target.name}: written", in_bytes=True), sum(one.bytes for one in files)
             write_archive(reproducer, target, lambda done: left(done, total))
         return plan
 

@@ -40,7 +40,7 @@ def archive_bytes(reproducer: OpenedFolder, files: list[PackedFile]) -> int:
     """The size of the archive of these files, to a few bytes for each."""
     folder = len(_folder(reproducer).encode())
     heads = sum(_LOCAL_HEADER + _CENTRAL_HEADER + 2 * (folder + 1 + len(one.name.encode())) for one in files)
-    return heads + sum(one.stored for one in files) + _END
+    return heads + sum(one.stored_bytes for one in files) + _END
 
 
 def write_archive(
@@ -64,8 +64,8 @@ def _write(reproducer: OpenedFolder, file: BinaryIO, progress: Callable[[int], N
         for one in packed_files(reproducer):
             info = zipfile.ZipInfo(f"{folder}/{one.name}", _EPOCH)
             info.create_system, info.external_attr = _UNIX, _MODE
-            info.file_size = one.size
-            smaller = one.stored < one.size
+            info.file_size = one.bytes
+            smaller = one.stored_bytes < one.bytes
             info.compress_type = zipfile.ZIP_DEFLATED if smaller else zipfile.ZIP_STORED
             info._compresslevel = _LEVEL  # type: ignore[attr-defined]  # there is no public way
             with _opened(reproducer, one.name) as (source, _), archive.open(info, "w") as target:

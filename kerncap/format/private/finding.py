@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from kerncap.format.document_types import says
 
@@ -31,10 +31,6 @@ class Finding:
         elif self.line is not None:
             where += f":{self.line}"
         return f"{where}: {self.what} ({self.shown}) -> {self.became}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON; the private text itself is not in it."""
-        return dict(vars(self))
 
 
 def hint(value: str, kind: Kind) -> str:

@@ -24,6 +24,9 @@ from kerncap.replay.stage_diff import StageDiff
 
 # --- replay --edit -----------------------------------------------------------------------------------
 
+WhichKernel = Annotated[Literal["candidate", "original"], says("Which kernel was run.")]
+EditStage = Annotated[Literal["build", "run", "compare"], says("Last step that was reached.")]
+
 
 @dataclass(frozen=True)
 class Diagnostic:
@@ -70,9 +73,9 @@ class EditDocument(Document, frozen=True, kw_only=True):
 
     result: Word
     save: Annotated[Count, says("Number of the verdict, from 1.")]
-    which: Annotated[Literal["candidate", "original"], says("Which kernel was run.")]
+    which: WhichKernel
     file: Path
-    stage: Annotated[Literal["build", "run", "compare"], says("Last step that was reached.")]
+    stage: EditStage
     summary: str
     reasons: Names
     exact: bool

@@ -162,17 +162,12 @@ class SanitizeHostRead(Part, frozen=True, kw_only=True):
     allocated: Annotated[Stack, says("Where the memory was allocated; the innermost frame last.")]
 
 
-class SanitizedLaunches(Document, frozen=True, kw_only=True):
-    """The document without what is said of a run of a program."""
+class SanitizeDocument(Document, frozen=True, kw_only=True):
+    """Every launch that was checked. fail: a finding. pass: there are launches, and all is proved."""
 
     result: Word
     causes: Annotated[tuple[SanitizeCause, ...], says("The findings, grouped; the worst kind first.")]
     launches: tuple[SanitizedLaunch, ...]
     host_reads: Annotated[tuple[SanitizeHostRead, ...], says("Findings of the program's own operations.")]
-
-
-class SanitizeDocument(SanitizedLaunches, frozen=True, kw_only=True):
-    """Every launch that was checked. fail: a finding. pass: there are launches, and all is proved."""
-
     notes: Names
     target_status: Annotated[int | None, says("Exit status of the program, if one was run.")]

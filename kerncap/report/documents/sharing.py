@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import pathlib
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kerncap.format.archive.packed import Unviewed
+from kerncap.format.archive.packed import PackedFile, Unviewed
 from kerncap.format.document_types import Bytes, Count, Document, Names, Notes, Part, Path, says  # fmt: skip
 from kerncap.format.private import Finding
 
-
-class PackedEntry(Part, frozen=True, kw_only=True):
-    name: Annotated[str, says("Path in the reproducer.")]
-    bytes: Bytes
-    stored_bytes: Annotated[Bytes, says("Bytes in the archive.")]
+TRACKER_BYTES = 25 * 1000 * 1000  # what bug trackers take
 
 
 class PackDocument(Document, frozen=True, kw_only=True):
@@ -23,12 +21,42 @@ class PackDocument(Document, frozen=True, kw_only=True):
 
     path: Annotated[Path | None, says("The archive; null if nothing is to be written.")]
     written: Annotated[bool, says("False for --dry-run, and if private data was found.")]
-    findings: Annotated[tuple[Finding, ...], says("Private data, with replacements.")]
     reason: Annotated[str | UnsetType, says("Why nothing was written.")] = UNSET
     size_bytes: Annotated[Bytes | UnsetType, says("Bytes of the archive.")] = UNSET
-    files: tuple[PackedEntry, ...] | UnsetType = UNSET
+    files: tuple[PackedFile, ...] | UnsetType = UNSET
     unviewed_regions: tuple[Unviewed, ...] | UnsetType = UNSET
+    findings: Annotated[tuple[Finding, ...], says("Private data, with replacements.")]
     notes: Notes | UnsetType = UNSET
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What was packed, or would be: ``written`` is false for a dry run."""
+
+    path: pathlib.Path
+    size: int
+    files: tuple[PackedFile, ...]
+    unviewed: tuple[Unviewed, ...]
+    findings: tuple[Finding, ...]  # what private things were found, and what became of them
+    written: bool = True
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_large(self) -> bool:
+        """More than bug trackers take."""
+        return self.size > TRACKER_BYTES
+
+    def as_dict(self) -> dict[str, Any]:
+        """The document of ``kerncap pack --json``."""
+        return PackDocument(
+            path=str(self.path),
+            written=self.written,
+            size_bytes=self.size,
+            files=self.files,
+            unviewed_regions=self.unviewed,
+            findings=self.findings,
+            notes=self.notes,
+        ).as_dict()
 
 
 class UnpackDocument(Document, frozen=True, kw_only=True):

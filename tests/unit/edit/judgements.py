@@ -10,6 +10,7 @@ from kerncap.api.edit.diagnostics import Diagnostic
 from kerncap.api.edit.edit_result import EditResult, Times
 from kerncap.replay.outcome import Compiled
 from kerncap.replay.verdict_words import Verdict, fail
+from kerncap.report.documents.candidates import BestSave
 
 WRONG = (
     "out_ptr: 12 of 6,400 elements differ, first at out_ptr[3, 17]: expected 0.5, found nan; "
@@ -49,7 +50,7 @@ def on_device(number: int = 4) -> EditResult:
         block=(256, 1, 1), dynamic_shared_bytes=2048,
     )  # fmt: skip
     times = Times(100, "device events", 0.0412, 0.0358, 0.87, 0.85, 0.89)
-    best = {"number": 2, "ratio": 0.8, "path": "kept/0002/kernel.py"}
+    best = BestSave(number=2, ratio=0.8, path="kept/0002/kernel.py")
     return passed(
         number,
         original=before,

@@ -31,7 +31,7 @@ def test_on_the_interpreter_no_fact_is_invented() -> None:
     nothing = Compiled(grid=(64, 1, 1), compile_ms=90.0)
     result = passed(original=nothing, candidate=nothing)
     assert rows(result) == []
-    assert "registers" not in block(result) and result.as_dict()["candidate"] == {"grid": (64, 1, 1)}
+    assert "registers" not in block(result) and result.as_dict()["candidate"] == {"grid": [64, 1, 1]}
     assert Compiled() and passed(original=Compiled(), candidate=Compiled()).as_dict()["original"] is None
 
 

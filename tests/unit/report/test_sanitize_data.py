@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from kerncap.report import sanitize_json, sanitize_sarif
+from kerncap.report.sanitize_answer import NO_PROGRAM
 from kerncap.report.sanitize_finding import TITLES
 from kerncap.report.sanitize_fingerprints import NAME
-from kerncap.sanitizer.findings import CHECKS, Program, Proved, Settled, Unproven, Violated
+from kerncap.sanitizer.findings import CHECKS, LaunchReport, Program, Proved, Settled, Unproven, Violated
 from tests.unit.report.sanitizer_report import STORE, at, full, report
 
 # What is promised of each object: names and types.
@@ -25,13 +27,17 @@ FINDING = {
 }  # fmt: skip
 
 
+def data(reports: Sequence[LaunchReport], program: Program = NO_PROGRAM) -> dict[str, Any]:
+    return sanitize_json.document(reports, program).as_dict()
+
+
 def check(value: dict[str, Any], promised: dict[str, type]) -> None:
     for name, kind in promised.items():
         assert type(value[name]) is kind, (name, value[name])
 
 
 def test_the_document() -> None:
-    document = json.loads(json.dumps(sanitize_json.document([full()])))
+    document = data([full()])
     assert document["result"] == "fail" and len(document["launches"]) == 1
     (launch,) = document["launches"]
     check(launch, LAUNCH)
@@ -51,7 +57,7 @@ def test_the_document() -> None:
 
 
 def test_a_finding_says_everything() -> None:
-    (launch,) = sanitize_json.document([full()])["launches"]
+    (launch,) = data([full()])["launches"]
     race, store, _ = launch["findings"]
     assert store["message"] == STORE.message
     assert {name: store[name] for name in (
@@ -73,19 +79,22 @@ def test_a_finding_says_everything() -> None:
 
 def test_nothing_wrong_is_a_pass() -> None:
     proved = report(Settled("oob", "load", at(7), Proved("interval"), 1))
-    assert sanitize_json.document([proved])["result"] == "pass"
-    assert sanitize_json.document([proved], Program(3))["result"] == "undecided"
+    assert data([proved])["result"] == "pass"
+    assert data([proved], Program(3))["result"] == "undecided"
 
 
 def test_nothing_looked_at_is_undecided() -> None:
-    nothing = {"result": "undecided", "causes": [], "launches": [], "host_reads": []}
-    assert sanitize_json.document([]) == nothing
-    assert sanitize_json.document([report()])["result"] == "undecided"
+    nothing = {
+        "result": "undecided", "causes": [], "launches": [], "host_reads": [], "notes": [],
+        "target_status": None,
+    }  # fmt: skip
+    assert data([]) == nothing
+    assert data([report()])["result"] == "undecided"
 
 
 def test_no_finding_is_left_out() -> None:
     many = Violated(tuple([STORE] * 500))
-    (launch,) = sanitize_json.document([report(Settled("oob", "store", at(7), many, 2))])["launches"]
+    (launch,) = data([report(Settled("oob", "store", at(7), many, 2))])["launches"]
     assert len(launch["findings"]) == 500
 
 
@@ -123,7 +132,7 @@ def test_one_cause_is_one_entry_with_how_often_it_was_seen() -> None:
     ]
     seen = {"launches": 7, "accesses": 3, "configurations": 2, "of_configurations": 3}
     launches.append(report(Settled("oob", "load", at(7), Proved("interval"), 2), configuration={"B": "256"}))
-    [cause] = sanitize_json.document(launches)["causes"]
+    [cause] = data(launches)["causes"]
     assert {name: cause[name] for name in seen} == seen
     assert (cause["check"], cause["line"], cause["baseline_state"]) == ("oob", 7, None)
     found, unproven = sanitize_sarif.document(launches)["runs"][0]["results"]

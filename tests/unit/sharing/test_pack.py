@@ -18,8 +18,8 @@ import pytest
 from kerncap.api.pack import pack, unpack_file
 from kerncap.errors import FormatError, UsageError
 from kerncap.format import Reproducer, WriteSet
-from kerncap.format.archive import TRACKER_BYTES
 from kerncap.format.archive.pack import write_archive
+from kerncap.report.documents.sharing import TRACKER_BYTES
 from kerncap.report.pack_text import render_plan
 from tests.unit.format.damage import GOLDEN, GOLDEN_NATIVE
 from tests.unit.format.small import write
