@@ -26,32 +26,39 @@ def seconds(*commands: list[str]) -> float:
     return time.monotonic() - started
 
 
-def rows(steps: int) -> Iterator[Row]:
+CASES = {
+    "a difference": (CHANGED, []),
+    "no difference": ([], []),
+    "no difference, --native": ([], ["--native"]),
+}
+
+
+def rows(steps: int, cases: list[str]) -> Iterator[Row]:
     program = [*PROGRAM, "--steps", str(steps)]
     seconds(program, [*program, *CHANGED])  # Inductor compiles
     baseline = seconds(program, [*program, *CHANGED])
-    for name, other, options in (
-        ("no difference", program, []),
-        ("a difference", [*program, *CHANGED], []),
-        ("no difference, --native", program, ["--native"]),
-    ):
+    for name in cases:
+        changed, options = CASES[name]
         with tempfile.TemporaryDirectory() as folder:
-            words = [*KERNCAP, "diverge", "--json", "-o", folder, *options, "--", *program, "--", *other]
+            both = ["--", *program, "--", *program, *changed]
+            words = [*KERNCAP, "diverge", "--json", "-o", folder, *options, *both]
             started = time.monotonic()
             done = subprocess.run(words, stdout=subprocess.PIPE, check=False)
             spent = time.monotonic() - started
         found = json.loads(done.stdout)
         named = found["named"] and (found["named"]["a"] or found["named"]["b"])
-        note = found["result"] + (f": {named['kernel']}, launch {named['ordinal']}" if named else "")
+        why = f"{named['kernel']}, launch {named['ordinal']}" if named else "; ".join(found["uncompared"][:3])
+        note = f"{found['result']}: {why}" if why else found["result"]
         yield Row(name, spent, "s", "both programs", spent / baseline, most=MOST, note=note)
 
 
 def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--case", choices=CASES, action="append", help="this one (default: all)")
     asked = parser.parse_args()
     skip_without_gpu("diverge")
-    return finish("diverge", rows(asked.steps), asked.json)
+    return finish("diverge", rows(asked.steps, asked.case or list(CASES)), asked.json)
 
 
 if __name__ == "__main__":

@@ -25,9 +25,10 @@ OPTIONS = ("num_warps", "num_stages")
 SPEED, WALL, SCALING, SHORT = 0.98, 0.5, 1.8, 1.1
 # Listed configurations alone, so that both choose from the same.
 SAME_SPACE = ["--space", "listed", "--sampler", "grid", "--json"]
-MINUTE = ["--sampler", "random", "--trials", "20000", "--time", "60", "--patience", "1000000"]
+ALL = ["--sampler", "random", "--trials", "20000", "--patience", "1000000"]
+MINUTE = [*ALL, "--time", "60"]
 FEW = ["--sampler", "random", "--trials", "16", "--patience", "1000000"]
-WIDE = ["--bound", "GROUP=1:64", "--json"]
+WIDE = ["--bound", "GROUP=1:256", "--json"]
 
 
 def cold(folder: Path, command: list[str]) -> tuple[dict[str, Any], float]:
@@ -115,10 +116,10 @@ def scaling(folder: Path, gpus: int) -> list[Row]:
         def tuned(is_many: bool, search: list[str]) -> tuple[dict[str, Any], float]:
             return run([*KERNCAP, "tune", *paths, *search, *WIDE, *on[is_many]], cache)
 
-        tuned(True, MINUTE)  # fills the cache, wakes every device
+        tuned(True, ALL)  # fills the cache, wakes every device
         found = {is_many: tuned(is_many, MINUTE)[0] for is_many in (False, True)}
         # In turns; the fastest of each counts.
-        walls = [(is_many, tuned(is_many, FEW)[1]) for is_many in (False, True) * 3]
+        walls = [(is_many, tuned(is_many, FEW)[1]) for is_many in (False, True) * 2]
     ran = {
         is_many: sum(count for state, count in each["states"].items() if state != "pruned") / len(paths)
         for is_many, each in found.items()

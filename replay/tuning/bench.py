@@ -47,10 +47,12 @@ class Bench:
         self._threads.shutdown()
 
     def facts(self) -> dict[str, Any]:
-        """What runs where: ``device``, ``engine``, ``triton``, ``python``, ``original_ms`` by digest."""
+        """What runs where: ``device`` (its model), ``place`` (which one), ``engine``, ``triton``, ``python``,
+        ``original_ms`` by digest."""
         first = next(iter(self._launches.values())).engine
         return {
             "device": first.facts.device or "cpu",
+            "place": f"{first.choice.memory}:{first.choice.device}",
             "engine": first.choice.name,
             "triton": first.facts.triton,
             "torch": first.facts.torch,

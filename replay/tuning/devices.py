@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kerncap.errors import KerncapError, ReplayError
@@ -88,7 +89,39 @@ class Devices:
         return found
 
     def finals(self, points: Mapping[str, Sequence[Point]], rounds: int) -> list[Final]:
-        return self._first.finals(points, rounds)
+        """Each launch's on one device, and one bench at a time on each, so that times can be compared."""
+        benches = self._at_different_places()
+        digests = list(points)
+        shares = [
+            {digest: points[digest] for digest in digests[place :: len(benches)]}
+            for place in range(len(benches))
+        ]
+        found: list[Final] = []
+        lost: dict[str, Sequence[Point]] = {}
+        with ThreadPoolExecutor(len(benches)) as threads:
+            futures = [
+                threads.submit(bench.finals, share, rounds)
+                for bench, share in zip(benches, shares, strict=True)
+            ]
+            for bench, share, future in zip(benches, shares, futures, strict=True):
+                try:
+                    found += future.result()
+                except (KerncapError, OSError) as error:
+                    if bench is self._first:
+                        raise
+                    self._note(f"finalists were measured again by the first device: {first_line(error)}")
+                    lost |= share
+        return [*found, *(self._first.finals(lost, rounds) if lost else [])]
+
+    def _at_different_places(self) -> list[Bench]:
+        """The first, and of the others those of its model that share a device with none before."""
+        with self._changed:
+            benches = [self._first, *self._opened.values()]
+        by_place: dict[str, Bench] = {}
+        for bench in benches:
+            if bench.facts()["device"] == self._first.facts()["device"]:
+                by_place.setdefault(bench.facts()["place"], bench)
+        return list(by_place.values())
 
     def close(self) -> None:
         with self._changed:

@@ -15,7 +15,7 @@ from kerncap.replay.tuning.bench import Bench
 from kerncap.replay.tuning.devices import Devices
 from kerncap.replay.tuning.executor import Job
 from kerncap.replay.tuning.point import Point
-from kerncap.replay.tuning.trial import Trial
+from kerncap.replay.tuning.trial import Final, Trial
 
 JOBS = 12
 
@@ -23,8 +23,11 @@ JOBS = 12
 class Device:
     """Runs a job when ``may_run`` returns; fails with the job of number ``fails_at``."""
 
-    def __init__(self, model: str = "H200") -> None:
+    def __init__(self, model: str = "H200", place: str = "cuda:0") -> None:
         self.model = model
+        self.place = place
+        self.measured: list[str] = []
+        self.can_measure = True
         self.fails_at = -1
         self.ran: list[int] = []
         self.announced: list[int] = []
@@ -32,7 +35,7 @@ class Device:
         self.may_run: Callable[[int], Any] = lambda _: None
 
     def facts(self) -> dict[str, Any]:
-        return {"device": self.model, "original_ms": {"digest": 1.0}}
+        return {"device": self.model, "place": self.place, "original_ms": {"digest": 1.0}}
 
     def announce(self, digests: Sequence[str], points: Sequence[Point]) -> None:
         self.announced += [int(given["N"] or 0) for given in points]
@@ -46,6 +49,12 @@ class Device:
             raise ReplayError("the worker is gone")
         self.ran.append(number)
         return [Trial(given, digest, "timed", ms=1.0) for digest in digests]
+
+    def finals(self, points: Mapping[str, Sequence[Point]], rounds: int) -> list[Final]:
+        if not self.can_measure:
+            raise ReplayError("the worker is gone")
+        self.measured += points
+        return [Final(given, digest, [1.0], [1.0]) for digest, some in points.items() for given in some]
 
     def close(self) -> None:
         self.closed += 1
@@ -152,3 +161,38 @@ def test_what_nobody_expects_ends_the_search() -> None:
             executor.wait()
     executor.close()
     assert (first.closed, other.closed) == (1, 1)
+
+
+LAUNCHES = ("a", "b", "c")
+
+
+def measured(first: Device, other: Device) -> Devices:
+    """After a search in which both took part, and the finals."""
+    took_part = threading.Event()
+    first.may_run, other.may_run = lambda _: took_part.wait(60), lambda _: took_part.set()
+    executor = searched(first, lambda: other, at_once=True)
+    found = executor.finals({name: [{"N": 1}, {"N": 2}] for name in LAUNCHES}, 25)
+    pairs = sorted((each.digest, each.point["N"]) for each in found)
+    assert pairs == [(name, number) for name in LAUNCHES for number in (1, 2)]
+    executor.close()
+    return executor
+
+
+def test_each_launch_has_its_finals_on_one_device() -> None:
+    first, other = Device(), Device(place="cuda:1")
+    assert measured(first, other).notes() == []
+    assert (first.measured, other.measured) == (["a", "c"], ["b"])
+
+
+def test_finals_share_no_device() -> None:
+    first, other = Device(), Device()
+    assert measured(first, other).notes() == []
+    assert (first.measured, other.measured) == ([*LAUNCHES], [])
+
+
+def test_finals_of_a_device_that_is_gone_are_measured_by_the_first() -> None:
+    first, other = Device(), Device(place="cuda:1")
+    other.can_measure = False
+    [note] = measured(first, other).notes()
+    assert "the worker is gone" in note
+    assert sorted(first.measured) == [*LAUNCHES] and other.measured == []
