@@ -114,13 +114,14 @@ def wait(run: Run, operation: Operation, env: Env, thread: Thread) -> Wait | Non
 
 def meet(run: Run, operation: Operation, env: Env, thread: Thread) -> Wait | None:
     """All blocks of the cluster arrive and wait, at once or by two operations."""
-    if thread.inherited or operation.attributes.get("relaxed") is True and run.blocks > 1:
-        raise Stopped(f"{short(operation)} by a partition or without an order of memory is not modelled")
+    if thread.inherited:
+        raise Stopped(f"{short(operation)} by a partition is not modelled")
     if (operation.name == "ttng.cluster_wait") != (thread.arrived > thread.met):
         raise Stopped(f"{short(operation)} without its other half is not modelled")
     if operation.name != "ttng.cluster_wait":
         count_arrivals(run, operation, thread, run.meeting, 1)
-        run.meeting.arrive(thread)
+        relaxed = operation.attributes.get("relaxed") is True
+        run.meeting.arrive(thread, tells=not relaxed)
         thread.arrived += 1
     if operation.name == "ttng.cluster_arrive":
         return None

@@ -1,17 +1,19 @@
 """Which part of a tensor or a buffer each block of a cluster has, and which operations leave that part.
 
 As long as none does, all blocks do the same with their own parts, and one of them is followed for all.
+An operation whose registers are laid out otherwise than its buffer reaches the blocks that `routes` says.
 Source: Triton's TritonGPUAttrDefs.td (CGALayout, LinearEncodingAttr); its lowering to PTX.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 
 from kerncap.sanitizer.shared.operands import has, short
-from kerncap.sanitizer.shared.views import memory_type
+from kerncap.sanitizer.shared.views import Box, memory_type
 from kerncap.sanitizer.ttir.ir import Attribute, Module, OpaqueType, Operation, TensorType, Type
 from kerncap.sanitizer.ttir.type_text import cut_first_comma
 
@@ -25,19 +27,20 @@ _IN_ELEMENTS = re.compile(r"\b(\w+)" + _BASES)
 _BASIS, _STEP = re.compile(r"\[([\d,\s]+)\]"), re.compile(r"\d{1,9}")
 _SLICE = re.compile(r"#ttg\.slice<\{\s*dim = (\d+), parent = (.*)\}>$", re.DOTALL)
 _OPERAND = re.compile(r"#ttg\.dot_op<\{\s*opIdx = ([01]), parent = (#[\w.]+(?:<\{.*?\}>)?)", re.DOTALL)
-_REGISTERS = frozenset(
-    ("ttg.local_load", "ttg.local_store", "ttg.local_alloc", "ttg.async_copy_global_to_local")
-)
-_ANYWHERE = frozenset(
-    ("ttg.local_gather", "ttg.local_scatter", "ttng.async_tma_gather", "ttng.async_tma_scatter",
-     "ttng.clc_try_cancel", "ttng.async_clc_try_cancel", "ttng.clc_load_result")
-)  # fmt: skip
+_ROUTED = frozenset(("ttg.local_load", "ttg.local_store", "ttg.local_alloc", "ttng.async_shared_store"))
+_REGISTERS = _ROUTED | {"ttg.async_copy_global_to_local"}
+_INDEXED = frozenset(("ttg.local_gather", "ttg.local_scatter"))
+_OF_ROWS = frozenset(("ttng.async_tma_gather", "ttng.async_tma_scatter"))
+_CANCELS = frozenset(("ttng.clc_try_cancel", "ttng.async_clc_try_cancel"))
 _ON_BARRIER = frozenset(
     ("ttng.init_barrier", "ttng.inval_barrier", "ttng.barrier_expect", "ttng.arrive_barrier",
      "ttng.wait_barrier", "ttng.tc_gen5_commit")
 )  # fmt: skip
+_TRANSFERS = frozenset(
+    ("ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather", "ttng.async_shared_store")
+)
 _MULTICAST = frozenset(("ttng.async_tma_copy_global_to_local", "ttng.tc_gen5_mma"))
-_BETWEEN_BLOCKS = frozenset(("tt.reduce", "tt.scan", "tt.gather", "tt.histogram"))
+_BETWEEN_BLOCKS = frozenset(("tt.reduce", "tt.scan", "tt.gather", "tt.histogram", "ttng.fence"))
 _NOT_KNOWN = 1 << 30  # blocks, more than any cluster has
 
 
@@ -77,6 +80,50 @@ class Cluster:
         if memory is None or share is None:
             return None
         return memory.size_bytes >> sum(one is not None for one in share)
+
+    def part(self, type_: Type, block: int) -> Box | None:
+        """A block's part of a tensor or a buffer; None if it is not one box, or not known."""
+        memory, share = memory_type(type_), self.share(type_)
+        shape = type_.shape if isinstance(type_, TensorType) else memory.shape if memory is not None else ()
+        if share is None:
+            return None
+        box = []
+        for axis, size in enumerate(shape):
+            moves = [(bit, one[1]) for bit, one in enumerate(share) if one is not None and one[0] == axis]
+            if sorted(by for _, by in moves) != [size >> at for at in range(len(moves), 0, -1)]:
+                return None
+            low = sum(by for bit, by in moves if block >> bit & 1)
+            box.append((low, low + (size >> len(moves))))
+        return tuple(box)
+
+    def routes(self, registers: Type, memory: Type, block: int) -> list[tuple[int, Box | None, int]]:
+        """Whose parts of a buffer a block's registers are stored to, or loaded from.
+
+        For each such block the box of the buffer (None: all of it) and how many elements. A box ends where
+        the buffer does if the other block has nothing behind it, so that boxes together are the buffer.
+        """
+        whole, mine = memory_type(memory), self.part(registers, block)
+        assert whole is not None
+        if self.share(registers) == self.share(memory):
+            moved = sum(one is not None for one in self.share(memory) or ())
+            return [(block, None, prod(whole.shape) >> moved)]
+        found: list[tuple[int, Box | None, int]] = []
+        for other in range(self.blocks):
+            theirs = self.part(memory, other)
+            assert mine is not None and theirs is not None  # or `crossing` had named the operation
+            both = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(mine, theirs, strict=True)]
+            if all(low < high for low, high in both):
+                box = self.filled_out(both, theirs, whole.shape)
+                found.append((other, box, prod(high - low for low, high in both)))
+        return found
+
+    @staticmethod
+    def filled_out(box: Iterable[tuple[int, int]], part: Box, shape: tuple[int, ...]) -> Box:
+        """Of a block's part, in the buffer's coordinates: what is not the block's belongs to its edges."""
+        return tuple(
+            (0 if low == first else low, size if high == last else high)
+            for (low, high), (first, last), size in zip(box, part, shape, strict=True)
+        )
 
     def sharing(self, type_: Type, block: int) -> list[int]:
         """The blocks that have the same part as ``block``, in order."""
@@ -128,14 +175,15 @@ class Cluster:
                 return f"{name} with multicast is not modelled"
         if operation.attributes.get("fromCTA", self.blocks - 1) != self.blocks - 1:
             return f"{name} from another block of the cluster is not modelled"
-        if operation.name in _ANYWHERE:
-            return f"{name} in a cluster of several blocks is not modelled"
+        if operation.name in _CANCELS and alone:
+            return f"{name} answers all blocks of a cluster, which is not modelled"
         memories = [one.type for one in operation.operands if memory_type(one.type) is not None]
         if operation.name == "ttng.tc_gen5_commit" and len(memories) > 1 and alone:
             return f"{name} for several blocks of a cluster is not modelled"
         return (
             self._barriers(operation, memories, alone)
-            or self._registers(operation, memories)
+            or self._registers(operation, memories, alone)
+            or self._indexed(operation, memories, alone)
             or self._parts(operation, memories)
         )
 
@@ -146,7 +194,7 @@ class Cluster:
             return _unknown(operation)
         if operation.name in _ON_BARRIER:
             barriers = memories[:1]
-        elif operation.name == "ttng.async_tma_copy_global_to_local":
+        elif operation.name in _TRANSFERS or operation.name in _CANCELS:
             if any(self.share(one) is None for one in memories):
                 return _unknown(operation)
             barriers = memories[1:]
@@ -158,23 +206,56 @@ class Cluster:
             share = self.share(one)
             if share is None:
                 return _unknown(operation)
-            if None in share and (alone or products):
+            if None in share and (alone or products or operation.name in _OF_ROWS | _CANCELS):
                 return "a barrier that several blocks of a cluster share is not modelled"
         return ""
 
-    def _registers(self, operation: Operation, memories: list[Type]) -> str:
-        """Each block's registers have to hold just its own part of the buffer."""
+    def _registers(self, operation: Operation, memories: list[Type], alone: bool) -> str:
+        """Each block's registers have to hold its own part of the buffer, or known parts of others'."""
         if operation.name not in _REGISTERS:
             return ""
         types = [one.type for one in (*operation.operands, *operation.results)]
         tensors = [one for one in types if isinstance(one, TensorType)][:1]
-        shares = [self.share(one) for one in (*tensors, *filter(memory_type, types))]
         if not tensors:
             return ""
+        memory = next(filter(memory_type, types))
+        shares = self.share(tensors[0]), self.share(memory)
         if None in shares:
             return _unknown(operation)
-        moves = any(one != shares[0] for one in shares)
-        return f"{short(operation)} between blocks of a cluster is not modelled" if moves else ""
+        if shares[0] == shares[1]:
+            return ""
+        whole = memory_type(memory)
+        fits = whole is not None and whole.shape == tensors[0].shape
+        known = not alone and operation.name in _ROUTED and fits and self._apart(memory)
+        # Of a value that several blocks have, which one stores it is not known.
+        if known and (operation.name == "ttg.local_load" or self._apart(tensors[0])):
+            return ""
+        return f"{short(operation)} between blocks of a cluster is not modelled"
+
+    def _apart(self, type_: Type) -> bool:
+        """Whether each element is one block's only, and each block's elements are next to each other."""
+        share = self.share(type_)
+        return share is not None and None not in share and self.part(type_, 0) is not None
+
+    def _indexed(self, operation: Operation, memories: list[Type], alone: bool) -> str:
+        """Which blocks' rows or elements indices lead to."""
+        if operation.name not in _INDEXED | _OF_ROWS:
+            return ""
+        tensors = [one.type for one in operation.operands if isinstance(one.type, TensorType)]
+        if not memories or not tensors:
+            return _unknown(operation)
+        memory, indices = memories[0], tensors[0]
+        shares = self.share(memory), self.share(indices)
+        if shares[0] is None or shares[1] is None:
+            return _unknown(operation)
+        if operation.name in _OF_ROWS:
+            own = tuple(one if one is not None and one[0] == 0 else None for one in shares[0]) == shares[1]
+        else:
+            axis = operation.attributes.get("axis")
+            own = shares[0] == shares[1] and all(one is None or one[0] != axis for one in shares[0])
+        if own or not alone and operation.name in _INDEXED and self._apart(memory) and self._apart(indices):
+            return ""
+        return f"{short(operation)} between blocks of a cluster is not modelled"
 
     def _parts(self, operation: Operation, memories: list[Type]) -> str:
         if operation.name not in ("ttg.memdesc_index", "ttg.memdesc_subslice", "ttng.tmem_subslice"):

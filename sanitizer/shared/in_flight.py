@@ -182,9 +182,14 @@ class Barrier:
     waits: list[Wait] = field(default_factory=list)
     overrun: list[Wait] = field(default_factory=list)  # that a phase after theirs did not wait for
 
-    def arrive(self, thread: Thread, count: int = 1, event: tuple[Hashable, int] | None = None) -> None:
-        """``event``: what arrives, if that is not the thread itself but an operation that it started."""
-        merge(self.gathered, thread.clock)
+    def arrive(
+        self, thread: Thread, count: int = 1, event: tuple[Hashable, int] | None = None, tells: bool = True
+    ) -> None:
+        """``event``: what arrives, if that is not the thread itself but an operation that it started.
+
+        ``tells``: whoever waits then knows what the thread knows.
+        """
+        merge(self.gathered, thread.clock if tells else {})
         if event is not None:
             merge(self.gathered, dict((event,)))
         self.pending -= count

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kerncap.sanitizer.concrete.dataflow import Dataflow, around, controls
 from kerncap.sanitizer.shared.views import memory_type
-from kerncap.sanitizer.ttir.ir import IntType, Operation, Value
+from kerncap.sanitizer.ttir.ir import IntType, Operation, TensorType, Value
 
 FLOW = frozenset(("scf.for", "scf.if", "scf.while", "scf.execute_region", "ttg.warp_specialize", "tt.call"))
 YIELDS = frozenset(("scf.yield", "scf.condition", "ttg.warp_yield", "ttg.warp_return", "tt.return"))
@@ -19,6 +19,7 @@ HARMLESS = frozenset(
      "ttng.clc_get_program_id")
 )  # fmt: skip
 _DIALECTS = ("ttg.", "ttng.", "amdg.", "amdgpu.", "nvg.", "nvgpu.", "tti.", "gpu.", "nvvm.")
+_INDEXED = frozenset(("ttg.local_gather", "ttg.local_scatter"))
 _COORDINATES = frozenset(("ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather"))
 
 
@@ -47,18 +48,31 @@ def needed(flow: Dataflow, modelled: frozenset[str]) -> Needed:
             touching.update((one, *around(one)))
     roots = [value for one in touching for value in _roots(one, modelled)]
     roots += [value for calls in flow.calls.values() for one in calls for value in one.operands]
+    indices = {one for each in touching if each.name in _INDEXED for one in _integers(each)}
+    roots += indices
     values: set[Value] = set()
     while roots:
         value = roots.pop()
         if value in values:
             continue
         values.add(value)
-        roots += flow.forwarded(value) or ()
+        passed = flow.forwarded(value) or ()
+        roots += passed
         owner = value.owner
         if isinstance(owner, Operation):
             of_computed = () if owner.name in FLOW else filter(_is_scalar_or_memory, owner.operands)
             roots += (*controls(owner), *of_computed)
+        if value in indices:
+            of_indices = _integers(owner) if isinstance(owner, Operation) and owner.name not in FLOW else []
+            indices.update(passed, of_indices)
+            roots += of_indices
     return Needed(frozenset(values), frozenset(touching), frozenset(_products(flow)))
+
+
+def _integers(operation: Operation) -> list[Value]:
+    """Its operands that are tensors of integers."""
+    types = [(one, one.type) for one in operation.operands]
+    return [one for one, kind in types if isinstance(kind, TensorType) and isinstance(kind.element, IntType)]
 
 
 def _is_scalar_or_memory(value: Value) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kerncap.sanitizer.shared import barriers, products
+from kerncap.sanitizer.shared import barriers, products, reached_parts
 from kerncap.sanitizer.shared.in_flight import Thread
 from kerncap.sanitizer.shared.needed_operations import FENCES, HARMLESS
 from kerncap.sanitizer.shared.operands import has, memories_of, numbers_of, short
@@ -33,9 +33,11 @@ def _allocate(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     if view is None:
         raise Stopped(f"the type of {operation.name} is not understood")
     env[operation.results[0]] = view
-    run.buffer(view, thread.block).filled = []
+    if (operation, thread.block) in run.allocated:  # or else other blocks may have stored there
+        run.buffer(view, thread.block).filled = []
+    run.allocated.add((operation, thread.block))
     if any(isinstance(one.type, TensorType) for one in operation.operands):
-        run.access(operation, view, thread, True, short(operation))
+        reached_parts.use_own(run, operation, view, operation.results[0], thread, True)
 
 
 def _free(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
@@ -122,19 +124,14 @@ def _reshape(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
 
 
 def _load(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
-    run.access(operation, run.view(env, operation.operands[0], operation), thread, False, short(operation))
+    memory = operation.operands[0]
+    reached_parts.use_own(run, operation, run.view(env, memory, operation), memory, thread, False)
 
 
 def _store(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     if run.predicated(operation, env):
-        view = run.view(env, memories_of(operation)[0], operation)
-        run.access(operation, view, thread, True, short(operation))
-
-
-def _gather(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
-    view = run.view(env, memories_of(operation)[0], operation)
-    part = View(view.allocation, view.box, view.axes, False)
-    run.access(operation, part, thread, operation.name.endswith("scatter"), short(operation))
+        memory = memories_of(operation)[0]
+        reached_parts.use_own(run, operation, run.view(env, memory, operation), memory, thread, True)
 
 
 # --- copies in commit groups ----------------------------------------------------------------------------
@@ -154,6 +151,30 @@ def _commit(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
 
 def _wait_copies(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
     thread.wait_queue("copies", attribute(operation, "num"))
+
+
+# --- stores that arrive at a barrier ---------------------------------------------------------------------
+
+
+def _send_registers(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
+    """To blocks of the cluster; each one's barrier gets the bytes that come to the block."""
+    memories = memories_of(operation)
+    if len(memories) != 2:
+        raise Stopped(f"the operands of {operation.name} are not understood")
+    target, signals = memories
+    view, kind = run.view(env, target, operation), memory_type(target.type)
+    reached = reached_parts.routes(run, operation, view, target, thread)
+    bars = run.view(env, signals, operation)
+    signalled = [
+        barriers.barrier_in(run, operation, bars, thread, run.cluster.first(signals.type, block))
+        for block, _, _ in reached
+    ]
+    for (block, part, count), barrier in zip(reached, signalled, strict=True):
+        if barrier is not None and kind is not None:
+            access = run.access(operation, part, thread, True, short(operation), True, block=block)
+            barriers.in_phase(run, thread, barrier)
+            access.barrier = barrier
+            access.ends.append(barrier.bring(thread, count * kind.element_bits // 8))
 
 
 # --- the tensor memory accelerator -------------------------------------------------------------------------
@@ -200,16 +221,21 @@ def _fence(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
 
 
 def _cancel(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
-    """Cluster launch control: the answer comes as a copy's bytes do."""
-    target, barrier_value = operation.operands[:2]
-    view = run.view(env, target, operation)
-    barrier = barriers.barrier_of(run, operation, env, thread, barrier_value)
-    if barrier is not None:
-        access = run.access(operation, view, thread, True, "clc_try_cancel", True, proxy=True)
-        access.barrier = barrier
-        access.ends.append(barrier.bring(thread, _CANCEL_BYTES))
-        run.answers[view.allocation.operation, view.box] = Cancelled(run.asked)
-        run.asked += 1
+    """Cluster launch control: the answer comes as a copy's bytes do, to all blocks if the first one asks."""
+    if thread.block:
+        return
+    target, signals = (run.view(env, one, operation) for one in operation.operands[:2])
+    signalled = [barriers.barrier_in(run, operation, signals, thread, one) for one in range(run.blocks)]
+    for block, barrier in enumerate(signalled):
+        if barrier is not None:
+            access = run.access(
+                operation, target, thread, True, short(operation), True, proxy=True, block=block
+            )
+            barriers.in_phase(run, thread, barrier)
+            access.barrier = barrier
+            access.ends.append(barrier.bring(thread, _CANCEL_BYTES))
+    run.answers[target.allocation.operation, target.box] = Cancelled(run.asked)
+    run.asked += 1
 
 
 def _answer(run: Run, operation: Operation, env: Env, thread: Thread) -> None:
@@ -244,11 +270,12 @@ ACTIONS: dict[str, Action] = {
     "ttng.tmem_load": _load,
     "ttg.local_store": _store,
     "ttng.tmem_store": _store,
-    "ttg.local_gather": _gather,
-    "ttg.local_scatter": _gather,
+    "ttg.local_gather": reached_parts.use_indexed,
+    "ttg.local_scatter": reached_parts.use_indexed,
     "ttg.async_copy_global_to_local": _copy,
     "ttg.async_commit_group": _commit,
     "ttg.async_wait": _wait_copies,
+    "ttng.async_shared_store": _send_registers,
     "ttng.init_barrier": barriers.initialise,
     "ttng.inval_barrier": barriers.invalidate,
     "ttng.barrier_expect": barriers.expect,

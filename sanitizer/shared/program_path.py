@@ -15,8 +15,8 @@ from kerncap.sanitizer.launch import ScalarArgument
 from kerncap.sanitizer.shared.in_flight import Thread, Wait, merge
 from kerncap.sanitizer.shared.needed_operations import FLOW, YIELDS, unmodelled
 from kerncap.sanitizer.shared.program_run import Env, Later, Run, Stopped, named
-from kerncap.sanitizer.shared.scalars import Unknown, computed
-from kerncap.sanitizer.ttir.ir import Block, Operation, Region, Value
+from kerncap.sanitizer.shared.scalars import Unknown, computed, tile
+from kerncap.sanitizer.ttir.ir import Block, Operation, Region, TensorType, Value
 
 Steps = Generator[None, None, list[Any]]
 MAX_CALLS = 16
@@ -154,11 +154,14 @@ class Path(Run):
             )
         merge(thread.clock, barrier.ended.get(wait.phase, {}))
         wait.step = thread.tick()[1]
-        if wait.phase >= 0:
+        if wait.phase >= 0 and barrier is not self.meeting:
             barrier.waits.append(wait)
 
     def _computed(self, operation: Operation, env: Env) -> Any:
         name = operation.name
+        if isinstance(operation.results[0].type, TensorType):
+            indices = tile(operation, [env.get(one) for one in operation.operands])
+            return indices if indices is not None else Unknown(named(operation.results[0]))
         if name == "arith.constant":
             value = operation.attributes.get("value")
             return int(value) if isinstance(value, int) else Unknown("a constant that is not an integer")

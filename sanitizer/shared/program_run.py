@@ -108,6 +108,7 @@ class Run:
         self.answers: dict[tuple[Operation, Box], Cancelled] = {}
         self.ends_by_answer = False  # what is done rests on a request that fails
         self.buffers: dict[tuple[Operation, int], Buffer] = {}
+        self.allocated: set[tuple[Operation, int]] = set()
         self.barriers: dict[tuple[Operation, int, int], Barrier] = {}
         self.ended_barriers: set[tuple[Operation, int, int]] = set()
         self.meeting = Barrier("the cluster barrier", blocks, blocks)

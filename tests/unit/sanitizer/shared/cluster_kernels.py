@@ -6,13 +6,11 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.blackwell import (
     TensorMemoryLayout,
     allocate_tensor_memory,
-    clc,
     tcgen05_commit,
     tcgen05_mma,
     tcgen05_mma_barrier_count,
 )
 from triton.experimental.gluon.language.nvidia.hopper import (
-    async_store,
     cluster,
     fence_async_shared,
     mbarrier,
@@ -55,33 +53,26 @@ def copied_by_halves(x_ptr, out_ptr, CASE: gl.constexpr):
     cut: gl.constexpr = [[1, 0]]
     layout: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0], cga_layout=cut)
     other: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0], cga_layout=[[0, 1]])
+    every: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0], cga_layout=[[0, 0]])
     flat: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, order=[1, 0], cga_layout=cut)
     read: gl.constexpr = other if CASE == "copy of other halves" else layout
     rows = gl.arange(0, 64, gl.SliceLayout(1, read))[:, None]
     columns = gl.arange(0, 64, gl.SliceLayout(0, read))[None, :]
     memory = gl.allocate_shared_memory(gl.float32, [64, 64], flat)
-    if CASE == "store of other halves":
-        memory.store(gl.zeros([64, 64], gl.float32, other))
     async_copy.async_load(memory, x_ptr + rows * 64 + columns)
     async_copy.commit_group()
     if CASE != "no wait":
         async_copy.wait_group(0)
-    if CASE == "gather":
-        indices = gl.zeros([64, 64], gl.int32, layout)
-        value = memory.gather(indices, axis=0)
-    elif CASE == "columns":
+    if CASE == "columns":
         value = memory.slice(0, 32, dim=1).load(layout)
     elif CASE == "rows":
         value = memory.slice(0, 32, dim=0).load(layout)
     else:
         value = memory.load(layout)
-    if CASE == "allocated with other halves":
-        again = gl.allocate_shared_memory(gl.float32, [64, 64], flat, gl.zeros([64, 64], gl.float32, other))
+    if CASE == "allocated with other halves" or CASE == "allocated with all of it":
+        source: gl.constexpr = other if CASE == "allocated with other halves" else every
+        again = gl.allocate_shared_memory(gl.float32, [64, 64], flat, gl.zeros([64, 64], gl.float32, source))
         value = value + again.load(layout)
-    if CASE == "sent to the other":
-        bar = mbarrier.allocate_mbarrier()
-        mbarrier.init(bar, count=1)
-        async_store(memory, value, bar)
     own_rows = gl.arange(0, value.shape[0], gl.SliceLayout(1, layout))[:, None]
     own_columns = gl.arange(0, value.shape[1], gl.SliceLayout(0, layout))[None, :]
     gl.store(out_ptr + own_rows * 64 + own_columns, value)
@@ -207,18 +198,6 @@ def sent_to_both(desc, out_ptr, n, CASE: gl.constexpr):
         gl.store(out_ptr + block * 4096 + rows * 64 + columns, value)
         if CASE != "no barrier":
             cluster.barrier(relaxed=CASE == "relaxed")
-
-
-@gluon.jit
-def taken_over(n):
-    """Cluster launch control answers all blocks of the cluster."""
-    layout: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, order=[0], cga_layout=[[0]])
-    answer = gl.allocate_shared_memory(gl.int64, [2], layout)
-    bar = mbarrier.allocate_mbarrier()
-    mbarrier.init(bar, count=1)
-    mbarrier.expect(bar, 16)
-    clc.try_cancel(answer, bar)
-    mbarrier.wait(bar, 0)
 
 
 @gluon.jit
