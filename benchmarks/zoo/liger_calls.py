@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 import torch
-from call import call, constant, far_apart, integers, leaf
+from call import DEVICE, backward, call, constant, far_apart, integers, leaf
 
 ROWS = (1, 3, 65)
 WIDTHS = (48, 60, 100)
@@ -45,6 +45,12 @@ def rms_norm(N: int, D: int, MODE: str, **options: Any) -> Any:
 @call(N=(65, 300), ROW_MODE=(True, False))
 def rms_norm_of_many_rows(N: int, ROW_MODE: bool) -> Any:
     return rms_norm(N, 60, "llama", row_mode=ROW_MODE)
+
+
+@call(MODE=("llama", "gemma"))
+def rms_norm_of_short_rows(MODE: str) -> Any:
+    """So many of them that a program takes several."""
+    return rms_norm(1 << 14, 16, MODE, in_place=False, row_mode=False)
 
 
 @call(N=ROWS, D=(60, 100))
@@ -119,6 +125,33 @@ def geglu(N: int, D: int) -> Any:
 @call(N=(0, *ROWS), D=WIDTHS)
 def swiglu(N: int, D: int) -> Any:
     return apply("swiglu", "LigerSiLUMulFunction", a=leaf(2, N, D), b=leaf(2, N, D))
+
+
+@call(N=ROWS, D=(60, 100))
+def swiglu_of_both_halves(N: int, D: int) -> Any:
+    return apply("swiglu", "LigerFusedGateUpSiLUMulFunction", y=leaf(N, D))
+
+
+@call(N=(1, 4), D=(4136,))
+def swiglu_in_tiles(N: int, D: int) -> Any:
+    module: Any = importlib.import_module("liger_kernel.ops.swiglu")
+    decides = module._should_tile
+    module._should_tile = lambda _columns: True  # what a GPU's shared memory decides
+    try:
+        backward(swiglu(N, D))
+    finally:
+        module._should_tile = decides
+
+
+@call(N=(1, 64), D=(60, 128), WIDE=(100, 256))
+def mlp(N: int, D: int, WIDE: int) -> Any:
+    """Its autograd function insists on a GPU: what that calls."""
+    module: Any = importlib.import_module("liger_kernel.ops.mlp")
+    x, gate, up = constant(2, N, D), constant(WIDE, D), constant(WIDE, D)
+    module.gemm_swiglu(x, gate, up, 1.0, False)
+    stored, config = module.gemm_swiglu(x, gate, up, 1.0, True)
+    module.swiglu_backward_dGU(constant(2, N, D), constant(D, WIDE), stored, config, 1.0, 1.0)
+    module.swiglu_backward_dI(gate, up, stored)
 
 
 @call(N=ROWS, D=(60, 100))
@@ -210,6 +243,20 @@ def linear_cross_entropy(N: int, V: int, BIAS: bool) -> Any:
         target=integers(V, N),
         bias=leaf(V) if BIAS else None,
         ignore_index=-100,
+    )
+
+
+@call(N=ROWS, V=(60, 100))
+def vocab_parallel_cross_entropy(N: int, V: int) -> Any:
+    return apply(
+        "vocab_parallel_cross_entropy",
+        "LigerVocabParallelCEFunction",
+        vocab_parallel_logits=leaf(N, 3, V).mul(1),
+        target=integers(V, N, 3),
+        ignore_index=-100,
+        label_smoothing=0.1,
+        label_smoothing_formula="pytorch",
+        label_smoothing_mode="global",
     )
 
 
@@ -362,7 +409,7 @@ def neighborhood_attention(T: int, D: int) -> Any:
 
 
 @call(T=(1, 17, 65), V=(60, 100), BETA=(0.0, 0.04))
-def grpo_loss(T: int, V: int, BETA: float) -> Any:
+def grpo_loss(T: int, V: int, BETA: float, **options: Any) -> Any:
     mask = torch.ones(2, T, dtype=torch.int32)
     mask[1, T // 2 :] = 0
     return apply(
@@ -379,6 +426,23 @@ def grpo_loss(T: int, V: int, BETA: float) -> Any:
         eps_low=0.2,
         eps_high=0.4,
         inplace=True,
+        **options,
+    )
+
+
+@call(T=(1, 17, 65), V=(60, 100))
+def grpo_loss_of_sequences(T: int, V: int) -> Any:
+    return grpo_loss(T, V, 0.04, importance_sampling_level="sequence")
+
+
+@call(T=(1, 17, 65), V=(60, 100))
+def selective_log_softmax(T: int, V: int) -> Any:
+    return plain(
+        "grpo_loss",
+        "fused_selective_log_softmax",
+        logits=constant(2, T + 1, V),
+        input_ids=integers(V, 2, T),
+        mask=integers(2, 2, T, dtype=torch.int32),
     )
 
 
@@ -429,6 +493,48 @@ def mhc(T: int, D: int) -> Any:
         h_res=leaf(2, T, 4, 4),
     )
     return pre, post
+
+
+@call(T=(1, 17), D=(60, 64))
+def mhc_coefficients(T: int, D: int) -> Any:
+    streams, numbers = 4, 24
+    return apply(
+        "mhc",
+        "LigerMHCCoeffsFunction",
+        x=leaf(2, T, streams, D),
+        phi=leaf(streams * D, numbers),
+        b=leaf(numbers),
+        alpha_pre=leaf(),
+        alpha_post=leaf(),
+        alpha_res=leaf(),
+        allow_fp32=True,
+        tmax=8,
+        rms_eps=1e-6,
+        pre_eps=0.0,
+        sinkhorn_eps=1e-6,
+        post_mult=2.0,
+    )
+
+
+@call(N=(1, 16))
+def mhc_sinkhorn_without_history(N: int) -> Any:
+    return plain(
+        "mhc",
+        "mhc_sinkhorn_bwd",
+        mix=constant(N, 24),
+        b=constant(24),
+        alpha_res=constant(),
+        grad_hres=constant(N, 4, 4),
+        tmax=8,
+        sinkhorn_eps=1e-6,
+    )
+
+
+@call(N=(16, 48), K=(128, 256), M=(40, 100))
+def int8_by_int2(N: int, K: int, M: int) -> Any:
+    module = importlib.import_module("liger_kernel.ops.experimental.mm_int8int2")
+    a = torch.randint(-128, 127, (N, K), dtype=torch.int8, device=DEVICE)
+    return module.matmul(a, integers(255, K // 4, M, dtype=torch.uint8))
 
 
 def plain(module: str, function: str, **given: Any) -> Any:
