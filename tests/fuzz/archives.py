@@ -20,7 +20,8 @@ from kerncap.format import Reproducer
 from kerncap.format.archive import unpack, write_archive
 from kerncap.format.folder import is_range
 from kerncap.format.launch_range import LaunchRange
-from tests.fuzz.mutate import GOLDEN, GOLDENS, mutate
+from tests.fuzz.mutate import GOLDENS, mutate
+from tests.unit.format.damage import GOLDEN
 
 NAMES = (
     "../out", "a/../../out", "/tmp/out", "C:\\out", "x\0y", "a\\b", "./manifest.json", "manifest.json",

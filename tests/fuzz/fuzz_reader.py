@@ -18,7 +18,8 @@ import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 with atheris.instrument_imports(include=["kerncap.format", "kerncap.api", "kerncap.report"]):
     from kerncap.errors import FormatError
-    from tests.fuzz.mutate import GOLDEN, one_case, read_all
+    from tests.fuzz.mutate import one_case, read_all
+    from tests.unit.format.damage import GOLDEN, write_manifest
 
 # libFuzzer ends the process without cleaning up: one folder, used again.
 PARENT = Path(__file__).parents[2] / "build" / "fuzz" / "reader-work"
@@ -41,8 +42,7 @@ def test_one_input(data: bytes) -> None:
         digest = hashlib.sha256(data[1:]).hexdigest()
         document["memory"]["index"].update(size=len(data) - 1, sha256=digest)
         manifest = json.dumps(document).encode()
-    (folder / "manifest.json").write_bytes(manifest)
-    (folder / "manifest.sha256").write_text(f"{hashlib.sha256(manifest).hexdigest()}  manifest.json\n")
+    write_manifest(folder, manifest)
     try:
         read_all(folder)
     except FormatError:

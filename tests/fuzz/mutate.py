@@ -15,9 +15,9 @@ import msgspec
 from kerncap.errors import FormatError
 from kerncap.format import Reproducer, WriteSet
 from kerncap.report.inspect_text import render
+from tests.unit.format.damage import GOLDEN, GOLDEN_NATIVE, write_manifest
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "v1.0"
-GOLDENS = (GOLDEN, GOLDEN.with_name("v1.1"))
+GOLDENS = (GOLDEN, GOLDEN_NATIVE)
 WORDS: tuple[Any, ...] = (
     None, True, -1, 0, 1, 2**31, 2**48, 2**60, 2**63, 10**40, 1.5, "", "../x", "/etc/passwd", "a\0b",
     "\ud800",    "x" * 5000, "device", "int", [], {}, [[]], {"kind": "none"}, {"kind": "tensor", "view": 7},
@@ -29,8 +29,7 @@ def mutate(folder: Path, choose: random.Random) -> None:
     """Change manifest, index, chunks or checks of the copy in ``folder`` in one to three places."""
     for _ in range(choose.randint(1, 3)):
         choose.choice((_manifest_value, _manifest_bytes, _index, _index, _chunks, _checks))(folder, choose)
-    manifest = (folder / "manifest.json").read_bytes()
-    (folder / "manifest.sha256").write_text(f"{hashlib.sha256(manifest).hexdigest()}  manifest.json\n")
+    write_manifest(folder, (folder / "manifest.json").read_bytes())
 
 
 def read_all(folder: Path) -> None:

@@ -7,9 +7,8 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
-from tests.unit.format.damage import GOLDEN
+from tests.unit.format.damage import GOLDEN, reseal
 
 A, B, C = "q7Rk2vXb9LmZ4tHs", "W8nYc3PdJ6gTf1Ue", "K5oVh0iQxS2aMj7D"  # letters and digits of no meaning
 HEX = hashlib.sha256(b"of no meaning").hexdigest()
@@ -110,25 +109,6 @@ SECRETS: list[tuple[str, str, tuple[str, ...]]] = [
 def gone(secret: tuple[str, ...]) -> list[bytes]:
     """What of a secret must be nowhere: as it is, percent-encoded, in hex and in base64."""
     return [one.encode() for text in secret for one in (text, text.encode().hex(), _b64(text)[:-4])]
-
-
-def reseal(folder: Path, document: dict[str, Any], files: dict[str, bytes] | None = None) -> None:
-    """Write a reproducer's manifest again, and some of its files, with the digests that they have."""
-    for name, data in (files or {}).items():
-        (folder / name).write_bytes(data)
-    pending: list[Any] = [document]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, dict):
-            if node.get("path") in (files or {}):
-                data = (files or {})[node["path"]]
-                node.update(size=len(data), sha256=hashlib.sha256(data).hexdigest())
-            pending += node.values()
-        elif isinstance(node, list):
-            pending += node
-    raw = json.dumps(document).encode()
-    (folder / "manifest.json").write_bytes(raw)
-    (folder / "manifest.sha256").write_text(f"{hashlib.sha256(raw).hexdigest()}  manifest.json\n")
 
 
 def plant(parent: Path, text: str) -> Path:

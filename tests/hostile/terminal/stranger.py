@@ -13,6 +13,7 @@ from kerncap.errors import KerncapError
 from kerncap.format import schema
 from kerncap.format.documents import decode_json
 from kerncap.format.validate import ManifestProblem, validate
+from tests.unit.format.damage import write_manifest
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CHARACTERS = {
@@ -63,9 +64,7 @@ def hostile_copy(version: str, parent: Path, text: str = ALL) -> Path:
         stored.update(size=len(data), sha256=hashlib.sha256(data).hexdigest())
     count = _spoil_texts(manifest, text)
     assert count > 10, "hardly any text of the manifest took it"
-    data = json.dumps(manifest).encode()
-    (folder / "manifest.json").write_bytes(data)
-    (folder / "manifest.sha256").write_text(f"{hashlib.sha256(data).hexdigest()}  manifest.json\n")
+    write_manifest(folder, json.dumps(manifest).encode())
     (folder / "checks.json").unlink(missing_ok=True)  # it is of the other manifest
     for left in folder.glob("write_set-*"):
         left.unlink()

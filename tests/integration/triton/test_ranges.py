@@ -16,7 +16,9 @@ import pytest
 
 from kerncap.api.compiled_ttir import compile_source
 from kerncap.format import LaunchRange
+from kerncap.format.documents import canonical_json
 from tests.integration.conftest import CommandLine
+from tests.unit.format.damage import write_manifest
 
 MLP = Path(__file__).parents[3] / "samples" / "mlp"
 
@@ -311,19 +313,13 @@ def reseal(
     path: Path, number: int, edit: Callable[[dict[str, Any]], None], order: dict[str, Any] | None = None
 ) -> None:
     """Change the manifest of a launch, and every digest above it, as a stranger could."""
-
-    def write(name: str, document: Any) -> bytes:
-        data = (json.dumps(document, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode()
-        (path / name).write_bytes(data)
-        return data
-
     top = json.loads((path / "manifest.json").read_bytes())
     name = f"launches/{number}.json"
     launch = json.loads((path / name).read_bytes())
     edit(launch)
-    data = write(name, launch)
+    data = canonical_json(launch)
+    (path / name).write_bytes(data)
     top["launches"][number]["manifest"].update(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
     if order is not None:
         top["order"] = order
-    digest = hashlib.sha256(write("manifest.json", top)).hexdigest()
-    (path / "manifest.sha256").write_text(f"{digest}  manifest.json\n")
+    write_manifest(path, canonical_json(top))

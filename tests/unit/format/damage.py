@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,22 @@ def write_manifest(folder: Path, data: bytes) -> None:
     (folder / "manifest.sha256").write_text(f"{digest}  manifest.json\n")
 
 
+def reseal(folder: Path, document: Any, files: Mapping[str, bytes] | None = None) -> None:
+    """Write the manifest again, and some of the files that it lists, with the digests that they have."""
+    for name, data in (files or {}).items():
+        (folder / name).write_bytes(data)
+        for entry in _listed(document):
+            if entry["path"] == name:
+                entry.update(size=len(data), sha256=hashlib.sha256(data).hexdigest())
+    write_manifest(folder, json.dumps(document).encode())
+
+
 def edit_manifest(folder: Path, edit: Edit) -> bytes:
     """Apply ``edit`` to the manifest's plain form; gives the new text. What it lists no more is deleted."""
     manifest = json.loads((folder / "manifest.json").read_bytes())
-    before = set(_listed(manifest))
+    before = _paths(manifest)
     edit(manifest)
-    for path in before - set(_listed(manifest)):
+    for path in before - _paths(manifest):
         (folder / path).unlink(missing_ok=True)
         for above in Path(path).parents[:-1]:
             if (folder / above).is_dir() and not any((folder / above).iterdir()):
@@ -57,11 +67,15 @@ def edit_manifest(folder: Path, edit: Edit) -> bytes:
     return data
 
 
-def _listed(value: Any) -> Iterator[str]:
-    """The paths of the stored files in a manifest, wherever they are."""
+def _paths(manifest: Any) -> set[str]:
+    return {entry["path"] for entry in _listed(manifest)}
+
+
+def _listed(value: Any) -> Iterator[dict[str, Any]]:
+    """The entries of the stored files in a manifest, wherever they are."""
     if isinstance(value, dict):
         if isinstance(value.get("path"), str) and "sha256" in value:
-            yield value["path"]
+            yield value
         value = list(value.values())
     if isinstance(value, list):
         for one in value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -21,27 +20,8 @@ from kerncap.format import Reproducer, WriteSet
 from kerncap.format.archive.pack import write_archive
 from kerncap.report.documents.sharing import TRACKER_BYTES
 from kerncap.report.pack_text import render_plan
-from tests.unit.format.damage import GOLDEN, GOLDEN_NATIVE
+from tests.unit.format.damage import GOLDEN, GOLDEN_NATIVE, reseal
 from tests.unit.format.small import write
-
-
-def changed(folder: Path, name: str, data: bytes) -> None:
-    """Give a listed file other content, and the manifest its digest."""
-    (folder / name).write_bytes(data)
-    document = json.loads((folder / "manifest.json").read_bytes())
-    pending = [document]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, dict) and node.get("path") == name:
-            node.update(size=len(data), sha256=hashlib.sha256(data).hexdigest())
-        pending += list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else []
-    _write_manifest(folder, document)
-
-
-def _write_manifest(folder: Path, document: object) -> None:
-    data = json.dumps(document).encode()
-    (folder / "manifest.json").write_bytes(data)
-    (folder / "manifest.sha256").write_text(f"{hashlib.sha256(data).hexdigest()}  manifest.json\n")
 
 
 @pytest.fixture
@@ -127,10 +107,9 @@ def test_a_damaged_reproducer_is_not_packed(folder: Path, tmp_path: Path) -> Non
 def with_private(folder: Path) -> Path:
     source = next(path for path in folder.glob("source/*") if path.is_file())
     text = source.read_text() + "\nHUB_TOKEN = 'hf_" + "aB3d" * 9 + "'  # /home/alice/notes\n"
-    changed(folder, str(source.relative_to(folder)), text.encode())
     document = json.loads((folder / "manifest.json").read_bytes())
     document["command"] = ["/home/alice/env/bin/python", "train.py", "--api-key", "k9f3Lq02vXb7"]
-    _write_manifest(folder, document)
+    reseal(folder, document, {str(source.relative_to(folder)): text.encode()})
     return source
 
 
