@@ -15,22 +15,11 @@ from kerncap.replay.candidates import symbols
 HERE = Path(__file__).parent
 CUBINS = {path.stem: path.read_bytes() for path in HERE.glob("*.cubin")}
 NAMES = {stem: symbols.kernels_of_cubin(data)[0] for stem, data in CUBINS.items()}
-CUT_OUT = """\
-import cuda.tile as ct
-GAIN = 3.0
-
-
-def amplified(tile):
-    return tile * GAIN
-
-
-@ct.kernel
-def scaled_add(alpha, x, y, out, TILE: ct.Constant[int]):
-    i = ct.bid(0)
-    a = ct.load(x, index=(i,), shape=(TILE,))
-    b = ct.load(y, index=(i,), shape=(TILE,))
-    ct.store(out, index=(i,), tile=amplified(a) * alpha + b)
-"""
+TEXT = (HERE / "kernels.py").read_text()
+CUT_OUT = (
+    "import cuda.tile as ct\nGAIN = 3.0\n\n\n"
+    + TEXT[TEXT.index("def amplified") : TEXT.index("\n\nclass Rows")]
+)
 
 
 @pytest.fixture

@@ -21,25 +21,11 @@ READABLE = {
     "roots": "kernels.Rows.roots(float64[:,:], (float64, float64[::1]), int32, boolean)",
     "shifted": "kernels.factory.<locals>.shifted(complex64[:])",
 }
-CUT_OUT = """\
-from numba import cuda, float32
-SCALE = 3.0
-TILE = 64
-
-
-@cuda.jit(device=True)
-def scaled(v):
-    return v * SCALE
-
-
-@cuda.jit
-def axpy(a, x, y):
-    tile = cuda.shared.array(TILE, float32)
-    i = cuda.grid(1)
-    if i < x.size:
-        tile[cuda.threadIdx.x] = scaled(x[i])
-        y[i] += a * tile[cuda.threadIdx.x]
-"""
+TEXT = (HERE / "kernels.py").read_text()
+CUT_OUT = (
+    "from numba import cuda, float32\nSCALE = 3.0\nTILE = 64\n\n\n"
+    + TEXT[TEXT.index("@cuda.jit(device=True)") : TEXT.index("\n\nclass Rows")]
+)
 
 
 @pytest.fixture
