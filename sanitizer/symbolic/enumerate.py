@@ -18,6 +18,7 @@ from kerncap.sanitizer.symbolic.traversal import nodes_of
 CHUNK = 1 << 17  # points at a time: some arrays of this size stay in a cache
 
 Array = npt.NDArray[Any]
+_DRAWN = 1 << 11  # points of a sample
 _ORDER = {"program": 0, "loop": 1, "free": 2, "lane": 3}
 
 
@@ -91,7 +92,7 @@ class Perhaps:
     reason: str
 
 
-def sample(condition: Expr, memory: ReadSource | None, count: int = 1 << 11) -> dict[Variable, int] | None:
+def sample(condition: Expr, memory: ReadSource | None) -> dict[Variable, int] | None:
     """A point where the condition holds, if it is among some corners and some drawn at random."""
     variables = sorted(condition.variables, key=lambda v: (_ORDER[v.kind], v.name, v.low, v.high))
     draw = np.random.default_rng(len(variables))
@@ -99,13 +100,13 @@ def sample(condition: Expr, memory: ReadSource | None, count: int = 1 << 11) -> 
     for v in variables:
         if not fits((v.low, v.high), WORD):
             return None
-        values = draw.integers(v.low, v.high, count, np.int64, endpoint=True)
-        corners = draw.integers(0, 4, count)
+        values = draw.integers(v.low, v.high, _DRAWN, np.int64, endpoint=True)
+        corners = draw.integers(0, 4, _DRAWN)
         values[corners == 0] = v.low
         values[corners == 1] = v.high
         arrays[v] = values
     (result,) = evaluate_partially([condition], arrays, memory)
-    holds = np.broadcast_to(result.value if result.known is None else result.value & result.known, (count,))
+    holds = np.broadcast_to(result.value if result.known is None else result.value & result.known, (_DRAWN,))
     if not holds.any():
         return None
     index = int(np.argmax(holds))

@@ -198,12 +198,9 @@ _SIZED: dict[str, Callable[[Expr, Expr, int], Expr]] = {
 }
 
 
-def transform(e: Expr, replace: Callable[[Expr], Expr | None], done: dict[Expr, Expr] | None = None) -> Expr:
-    """Rebuilds from the leaves up; ``replace`` may give a substitute for a rebuilt node (None: keep it).
-
-    ``done`` remembers results over several calls with the same ``replace``.
-    """
-    done = {} if done is None else done
+def transform(e: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
+    """Rebuilds from the leaves up; ``replace`` may give a substitute for a rebuilt node (None: keep it)."""
+    done: dict[Expr, Expr] = {}
     for node in postorder((e,), done):
         args = tuple(done[a] for a in node.args)
         # Identity, arg by arg: tuples of expressions compare so.

@@ -14,6 +14,8 @@ from kerncap.sanitizer.symbolic.interval import intersect, is_empty
 from kerncap.sanitizer.symbolic.node import ANYTHING, ZERO, Expr, Interval, const
 from kerncap.sanitizer.symbolic.sums import from_terms, terms_of
 
+_ROUNDS = 3  # of propagation
+
 
 class FactStore:
     """Bounds of atoms and forms, and truths of booleans. Bounds only ever get narrower."""
@@ -156,9 +158,9 @@ class FactStore:
         parts.extend((k, self.atom(a)) for a, k in rest.items())
         return intersect(plain, interval_of_bounded(constant, parts))
 
-    def propagate(self, rounds: int = 3) -> None:
+    def propagate(self) -> None:
         """Narrows the atoms of known forms by the bounds of the form and of its other atoms."""
-        for _ in range(rounds):
+        for _ in range(_ROUNDS):
             news = False
             for form, terms in list(self.forms.items()):
                 low, high = self.bounds.get(form, (form.low, form.high))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kerncap.sanitizer.symbolic.implications import FactStore
@@ -29,7 +29,7 @@ class Feasible:
 class System:
     """The forms and atoms of a FactStore, with what divisions, remainders, wraps, minima mean."""
 
-    def __init__(self, facts: FactStore, extra: Iterable[Expr] = ()) -> None:
+    def __init__(self, facts: FactStore) -> None:
         self.simplex = Simplex()
         self.facts = facts
         self.columns: dict[Expr, int] = {}
@@ -41,7 +41,6 @@ class System:
                 self.empty = True
             for atom, _ in terms_of(form)[1]:
                 pending.append(atom)
-        pending.extend(extra)
         rows: list[tuple[dict[Expr, int], int, Interval]] = []
         quotients: list[tuple[Expr, Expr, int, int, Interval]] = []
         while pending:

@@ -29,14 +29,9 @@ class Facts(Protocol):
     def get(self, node: Expr) -> Interval | None: ...
 
 
-def interval(e: Expr, facts: Facts | None = None) -> Interval:
-    """Sound outer bounds of an integer expression, None for no bound.
-
-    Where the facts cannot all hold, the lower bound may be above the upper one.
-    """
-    if facts is None:
-        return e.low, e.high
-    return Intervals(facts).of(e)
+def interval(e: Expr) -> Interval:
+    """Sound outer bounds of an integer expression, None for no bound."""
+    return e.low, e.high
 
 
 def intersect(a: Interval, b: Interval) -> Interval:
@@ -50,7 +45,10 @@ def is_empty(a: Interval) -> bool:
 
 
 class Intervals:
-    """Bounds of many expressions under the same facts; each node is computed once."""
+    """Bounds of many expressions under the same facts; each node is computed once.
+
+    Where the facts cannot all hold, a lower bound may be above the upper one.
+    """
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts

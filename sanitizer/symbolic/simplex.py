@@ -16,19 +16,21 @@ from math import gcd
 
 from kerncap.sanitizer.symbolic.node import Interval
 
+_PIVOTS = 400
+
 
 class PivotLimit(Exception):
-    """More pivots than the caller allows."""
+    """More pivots than are allowed."""
 
 
 class Simplex:
     """Variables are numbered from 0 in order of `column` and `row`."""
 
-    def __init__(self, pivot_limit: int = 400) -> None:
+    def __init__(self) -> None:
         self.low: list[int | None] = []
         self.high: list[int | None] = []
         self.rows: dict[int, dict[int, int]] = {}  # basic variable times its scale: a form of non-basic ones
-        self.pivots_left = pivot_limit
+        self.pivots_left = _PIVOTS
         self._scale: list[int] = []  # > 0; 1 of a non-basic variable
         self._scaled: list[int] = []  # each variable's value times its scale
 

@@ -54,25 +54,20 @@ class Unknown:
 
 
 Answer = Unsat | Sat | Unknown
+_MOST_POINTS = 1 << 22  # that are evaluated one by one
+_MOST_OPERATIONS = 64 * _MOST_POINTS  # so that long expressions are not a matter of minutes
 
 
 class Solver:
     """Answers questions about expressions; remembers the answers.
 
-    ``timeout_s`` is the limit of z3 per question, in seconds' worth of work; ``enumeration_limit`` the number
-    of points that are ever evaluated one by one. ``z3_limits_spent``: by all questions so far.
+    ``timeout_s`` is the limit of z3 per question, in seconds' worth of work. ``z3_limits_spent``: by all
+    questions so far.
     """
 
-    def __init__(
-        self,
-        memory: ReadSource | None = None,
-        timeout_s: float = z3_solver.TIMEOUT_S,
-        enumeration_limit: int = 1 << 22,
-    ) -> None:
+    def __init__(self, memory: ReadSource | None = None, timeout_s: float = z3_solver.TIMEOUT_S) -> None:
         self.memory = memory
         self.timeout_s = timeout_s
-        self.enumeration_limit = enumeration_limit
-        self.operation_limit = 64 * enumeration_limit  # so that long expressions are not a matter of minutes
         self.z3_limits_spent = 0.0
         self._answers: dict[Expr, Answer] = {}
         self._refuted: dict[Expr, bool] = {}
@@ -171,7 +166,7 @@ class _Question:
             steps = [self._bounded_reads]
         if points <= FEW_POINTS and cost <= 1 << 18:
             steps.insert(0, self._exhaust)
-        elif points <= self.solver.enumeration_limit and cost <= self.solver.operation_limit:
+        elif points <= _MOST_POINTS and cost <= _MOST_OPERATIONS:
             readable = condition.reads and self.memory is not None
             steps.insert(-1 if readable else len(steps), self._exhaust)
         for step in steps:
@@ -219,8 +214,7 @@ class _Question:
         return Unknown(result.reason)
 
     def _projected(self) -> Answer | None:
-        limit = self.solver.enumeration_limit
-        found = list(projections(self.condition, self.memory, limit, self.solver.operation_limit))
+        found = list(projections(self.condition, self.memory, _MOST_POINTS, _MOST_OPERATIONS))
         for projected in found:
             if projected.points == 0:
                 return Unsat("enumerated", self.contents or projected.contents)
@@ -229,7 +223,7 @@ class _Question:
             self.exact |= bool(projected.bounds)
         if not found:
             return None
-        if meeting_programs.refuted(self.condition, self.known, limit):
+        if meeting_programs.refuted(self.condition, self.known, _MOST_POINTS):
             return Unsat("enumerated", self.contents)
         if self.exact:
             answer = self._search()

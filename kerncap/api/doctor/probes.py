@@ -16,8 +16,8 @@ from typing import Any, Literal
 import kerncap
 from kerncap import child, scratch
 
-PACKAGES_TIMEOUT_S = 120.0  # a cold import of torch from a network file system takes this long
-DRIVER_TIMEOUT_S = 30.0
+_PACKAGES_TIMEOUT_S = 120.0  # a cold import of torch from a network file system takes this long
+_DRIVER_TIMEOUT_S = 30.0
 _WORKER = Path(kerncap.__file__).resolve().parent / "replay" / "worker" / "bootstrap.py"
 
 # Runs under the target's Python, which may be older than ours and need not have kerncap. It is a file
@@ -136,39 +136,37 @@ done(version=version, devices=agents)
 """
 
 
-def packages(python: str, timeout_s: float = PACKAGES_TIMEOUT_S) -> dict[str, Any]:
+def packages(python: str) -> dict[str, Any]:
     """What ``python`` has of torch and triton; a part that failed is ``{"error": why}``."""
-    return probe(python, _PACKAGES_PROBE, timeout_s)
+    return probe(python, _PACKAGES_PROBE, _PACKAGES_TIMEOUT_S)
 
 
-def driver(python: str = sys.executable, timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
+def driver(python: str = sys.executable) -> dict[str, Any]:
     """``{"version", "devices": names}`` of the NVIDIA driver, or ``{"error": why, "stage": where}``.
 
     As a replay worker in ``python`` sees it.
     """
-    return probe(python, _WORKER, timeout_s, words=("driver",))
+    return probe(python, _WORKER, words=("driver",))
 
 
-def loads(shim: Literal["cuda", "hip"], path: Path, timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
+def loads(shim: Literal["cuda", "hip"], path: Path) -> dict[str, Any]:
     """``{"loads": True}`` of a process with the shim at ``path`` preloaded, or ``{"error": why}``."""
-    return probe(sys.executable, _LOADS_PROBE, timeout_s, {"LD_PRELOAD": str(path)}, words=(shim,))
+    return probe(sys.executable, _LOADS_PROBE, variables={"LD_PRELOAD": str(path)}, words=(shim,))
 
 
-def rocr(emulator: str | None = None, timeout_s: float = DRIVER_TIMEOUT_S) -> dict[str, Any]:
+def rocr(emulator: str | None = None) -> dict[str, Any]:
     """``{"version", "devices": names}`` of ROCr, or ``{"error": why, "stage": where}``.
 
     ``emulator`` is the folder of an emulated GPU, to be asked instead.
     """
-    return probe(sys.executable, _ROCR_PROBE, timeout_s, prefix=_started_by(emulator))
+    return probe(sys.executable, _ROCR_PROBE, prefix=_started_by(emulator))
 
 
 def _started_by(emulator: str | None) -> tuple[str, ...]:
     return (os.path.abspath(os.path.join(emulator, "run")),) if emulator else ()
 
 
-def entries(
-    shim: Literal["cuda", "hip"], path: Path, emulator: str | None = None, timeout_s: float = DRIVER_TIMEOUT_S
-) -> dict[str, str | None]:
+def entries(shim: Literal["cuda", "hip"], path: Path, emulator: str | None = None) -> dict[str, str | None]:
     """By which of its two ways into a process a shim is called: None if it is, else what was said.
 
     It is given a session, and leaves a mark in it when the driver, or ROCr, calls it, and another one if
@@ -190,7 +188,8 @@ def entries(
             preloaded = os.environ.get("LD_PRELOAD")
             variables = {**dict.fromkeys(ways), "LD_PRELOAD": preloaded, "KERNCAP_SESSION": folder}
             variables[way] = ":".join(filter(None, (str(path), variables[way])))
-            answer = probe(sys.executable, program, timeout_s, variables, _started_by(emulator), ("driver",))
+            prefix = _started_by(emulator)
+            answer = probe(sys.executable, program, variables=variables, prefix=prefix, words=("driver",))
             marks = {name.partition("-")[0] for name in os.listdir(folder)}
             called = shim in marks
             way += " and rocprofiler-register" if "rocprofiler" in marks else ""
@@ -208,7 +207,8 @@ _ENTRIES: dict[str, tuple[str | Path, tuple[str, str]]] = {
 def probe(
     python: str,
     program: str | Path,
-    timeout_s: float,
+    timeout_s: float = _DRIVER_TIMEOUT_S,
+    *,
     variables: Mapping[str, str | None] | None = None,
     prefix: Sequence[str] = (),
     words: Sequence[str] = (),

@@ -24,7 +24,7 @@ from kerncap.errors import KerncapError
 from kerncap.log import one_line
 from kerncap.report.documents.doctor import SelfTest, Step, Way
 
-STEP_TIMEOUT_S = 180.0
+_STEP_TIMEOUT_S = 180.0
 _MOST_SAID = 400
 
 
@@ -41,14 +41,13 @@ class _Kit:
     kernel: str
     environment: dict[str, str]
     python: str
-    timeout_s: float
 
     def run(self, words: Sequence[str]) -> tuple[int, str, str]:
         """Status, stdout and stderr of a process; a _Failed for one that takes too long."""
         try:
-            done = child.run_text(words, cwd=self.folder, env=self.environment, timeout=self.timeout_s)
+            done = child.run_text(words, cwd=self.folder, env=self.environment, timeout=_STEP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise _Failed(f"no end within {self.timeout_s:.0f} s") from None
+            raise _Failed(f"no end within {_STEP_TIMEOUT_S:.0f} s") from None
         return done.returncode, done.stdout, done.stderr
 
     def kerncap(self, *words: str) -> dict[str, Any]:
@@ -87,9 +86,7 @@ class _Kit:
             )
 
 
-def self_test(
-    key: str, way: Way, python: str, emulator: str | None = None, timeout_s: float = STEP_TIMEOUT_S
-) -> SelfTest:
+def self_test(key: str, way: Way, python: str, emulator: str | None = None) -> SelfTest:
     """Run, capture and verify the program of the way called ``key``; skipped if the way does not work.
 
     ``python`` runs Triton's programs, ``emulator`` is the folder of an emulated AMD GPU.
@@ -113,7 +110,7 @@ def self_test(
             changes = {**changes, EMULATOR_VARIABLE: os.path.abspath(emulator)}
         environment = _environment(folder, changes)
         command = (*prefix, *child.python(interpreter, program, *words))
-        kit = _Kit(folder, command, KERNELS[key], environment, python, timeout_s)
+        kit = _Kit(folder, command, KERNELS[key], environment, python)
         for step, action in (("run", kit.alone), ("capture", kit.capture), ("verify", kit.replay)):
             started = time.monotonic()
             try:

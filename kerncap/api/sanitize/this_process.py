@@ -6,7 +6,7 @@ import threading
 
 from kerncap.sanitizer.findings import NOT_SANITISED, LaunchReport
 from kerncap.sanitizer.live import this_process
-from kerncap.sanitizer.live.judged_once import Engine, Judge
+from kerncap.sanitizer.live.judged_once import Judge
 from kerncap.sanitizer.options import Options
 
 __all__ = ["NOT_SANITISED", "SanitizedHere"]
@@ -15,23 +15,13 @@ __all__ = ["NOT_SANITISED", "SanitizedHere"]
 class SanitizedHere:
     """Starts with the first instance and lasts as long as the process; make one."""
 
-    def __init__(
-        self,
-        options: Options | None = None,
-        *,
-        target: str | None = None,
-        every_configuration: bool = True,
-        engine: Engine | None = None,
-    ) -> None:
-        options = options or Options()
+    def __init__(self, options: Options) -> None:
         self._lock = threading.Lock()
         self._taken: list[LaunchReport] = []
         self.launches = 0
         this_process.watch(
-            Judge(options, engine),
+            Judge(options),
             self._add,
-            target=target,
-            every_configuration=every_configuration,
             fresh="uninit" in options.checks,
             allocations=options.bounds == "allocation",
         )

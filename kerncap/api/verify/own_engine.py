@@ -17,12 +17,12 @@ from kerncap.replay.verdict_words import Verdict, badly_ended
 
 
 @contextmanager
-def engine_of(case: Case, path: Path, python: str | None = None) -> Iterator[Engine]:
+def engine_of(case: Case, path: Path) -> Iterator[Engine]:
     """An engine like the case's for a derived launch (which is trusted as what it was derived from is)."""
     choice = case.engine.choice
     device = f"cuda:{choice.device}" if choice.memory == "cuda" else "cpu"
     with Reproducer.open(path) as reproducer, Engine(
-        reproducer, choice.name, device, python or choice.python, case.options.timeout_s,
+        reproducer, choice.name, device, choice.python, case.options.timeout_s,
         hostile=choice.hostile, shared=case.engine.shared,
     ) as engine:  # fmt: skip
         yield engine

@@ -234,15 +234,15 @@ class Dump:
                 found.append(Memory(name, None, sum(sizes), len(sizes)))
         return tuple(found)
 
-    def images(self, module: int | None = None) -> Iterator[tuple[int, int | None]]:
-        """Numbers of each module's image as it was loaded, and as it was before; of one module or all."""
+    def images(self) -> Iterator[tuple[int, int | None]]:
+        """Numbers of each module's image as it was loaded, and as it was before."""
         for context in self._sections.of(Kind.CONTEXTS):
             for row in range(len(self._sections.rows(context))):
                 table = self._sections.child(Kind.MODULES, context, row)
-                for at, each in enumerate(() if table is None else self._sections.rows(table)):
+                for at in range(0 if table is None else len(self._sections.rows(table))):
                     assert table is not None
                     loaded = self._sections.child(Kind.RELOCATED_IMAGE, table, at)
-                    if loaded is not None and module in (None, int(each["handle"])):
+                    if loaded is not None:
                         yield loaded, self._sections.child(Kind.IMAGE, table, at)
 
     def content(self, image: int) -> bytes:

@@ -195,9 +195,13 @@ def _short(value: object) -> str:
     return repr(value[:80] if isinstance(value, str) else type(value).__name__)
 
 
-def _mapping(value: object, what: str, limit: int = MAX_ITEMS) -> Mapping[str, Any]:
-    if not isinstance(value, dict) or len(value) > limit or not all(isinstance(key, str) for key in value):
-        raise CaptureError(f"source graph: {what} is not an object of at most {limit} entries")
+def _mapping(value: object, what: str) -> Mapping[str, Any]:
+    if (
+        not isinstance(value, dict)
+        or len(value) > MAX_ITEMS
+        or not all(isinstance(key, str) for key in value)
+    ):
+        raise CaptureError(f"source graph: {what} is not an object of at most {MAX_ITEMS} entries")
     return value
 
 
