@@ -129,8 +129,18 @@ def picked_by_halves(x_ptr, out_ptr, CASE: gl.constexpr):
 
 @gluon.jit
 def taken_by_clusters(out_ptr, CASE: gl.constexpr):
-    """Cluster launch control: the first block asks, and all get the answer."""
-    own: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, order=[0], cga_layout=[[0]])
+    """Cluster launch control: the first block asks again once all blocks, which get the answer, have read it.
+
+    They meet, or give it back by a barrier that all of them or each two share.
+    """
+    bits: gl.constexpr = gl.num_ctas().bit_length() - 1
+    own: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, order=[0], cga_layout=[[0]] * bits)
+    if CASE == "given back by all":
+        every: gl.constexpr = mbarrier.MBarrierLayout(cga_layout=[[0]] * bits)
+        free = gl.allocate_shared_memory(gl.int64, [1], every)
+    else:
+        free = mbarrier.allocate_mbarrier(two_ctas=CASE == "given back in pairs")
+    mbarrier.init(free, count=1)
     answer = gl.allocate_shared_memory(gl.int64, [2], own)
     bar = mbarrier.allocate_mbarrier()
     mbarrier.init(bar, count=1)
@@ -139,13 +149,16 @@ def taken_by_clusters(out_ptr, CASE: gl.constexpr):
     tile = gl.program_id(0)
     while works:
         mbarrier.expect(bar, 8 if CASE == "bytes" else 16)
-        if CASE != "no barrier":
+        if CASE == "given back by all" or CASE == "given back in pairs":
+            mbarrier.wait(free, phase ^ 1)
+        elif CASE != "no barrier":
             cluster.barrier()
         clc.try_cancel(answer, bar)
         gl.store(out_ptr + tile, tile)
         if CASE != "no wait":
             mbarrier.wait(bar, phase)
         found = clc.load_result(answer)
+        mbarrier.arrive(free, count=1)
         works = found.is_canceled()
         tile = found.program_id(0)
         if CASE != "the same phase":

@@ -30,7 +30,7 @@ _SIGNATURES = {
 @cache
 def exchange(name: str, case: str) -> str:
     target = ("cuda", 100 if name in ("taken_by_clusters", "rows_by_halves") else 90, 32)
-    blocks = 1 if name == "picked" else 2
+    blocks = 1 if name == "picked" else 4 if case.startswith("given back") else 2
     return ttir_of(
         getattr(kernels, name), _SIGNATURES[name], {"CASE": case}, target, "ttgir", num_ctas=blocks
     )
@@ -46,6 +46,7 @@ RIGHT = [
     ("picked_by_halves", ""),
     ("picked_by_halves", "followed together"),
     ("taken_by_clusters", ""),
+    ("taken_by_clusters", "given back by all"),
     ("rows_by_halves", ""),
 ]
 
@@ -70,6 +71,7 @@ BROKEN = [
     ("picked_by_halves", "into the copy", "local_gather reads memory, which async_copy may still be writing"),
     ("taken_by_clusters", "no wait", "clc_load_result reads answer of block 1 before anything is written"),
     ("taken_by_clusters", "no barrier", "clc_try_cancel overwrites answer of block 1, which clc_try_cancel"),
+    ("taken_by_clusters", "given back in pairs", "answer of block 2, which clc_load_result may still be"),
     ("taken_by_clusters", "bytes", "never ends: it lacks an announcement of 8 bytes that copies bring"),
     ("rows_by_halves", "no wait", "a TMA store reads tile, which a TMA copy may still be writing"),
     ("rows_by_halves", "all bytes", "phase 0 of bar never ends: it lacks 2,048 announced bytes"),
@@ -86,7 +88,9 @@ ROWS = {
     "elements by index (`gather`, `scatter`) that are written meanwhile, also of other blocks": [
         ("mirrored", "no barrier"), ("mirrored", "stored again"), ("picked", "into the copy")
     ],
-    "cluster launch control in a cluster: answer read before its barrier": [("taken_by_clusters", "no wait")],
+    "cluster launch control in a cluster: answer read before its barrier, or overwritten by the next one": [
+        ("taken_by_clusters", "no wait"), ("taken_by_clusters", "given back in pairs")
+    ],
     "cluster: rows gathered by the TMA and used before their barrier": [("rows_by_halves", "no wait")],
 }  # fmt: skip
 
