@@ -28,7 +28,7 @@ from kerncap.sanitizer.concrete.run import evaluate
 from kerncap.sanitizer.concrete.values import Array, Bools, Tile, either, element_of, shape_of
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.place_conditions import Lanes, are_constexprs, lanes_of, numbers_beside_place, wanted
-from kerncap.sanitizer.steers import is_constant, is_from_memory, is_of_launch, numbers_of
+from kerncap.sanitizer.steering_memory import is_constant, is_from_memory, is_of_launch, numbers_of
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import DIVISIONS, SHIFTS, Dense, FloatType, IntType, Operation, Value, walk
 

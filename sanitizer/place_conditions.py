@@ -15,7 +15,7 @@ from kerncap.sanitizer.concrete.machine import Machine
 from kerncap.sanitizer.concrete.needed_operations import address_operands
 from kerncap.sanitizer.concrete.values import Bools, Tile, shape_of
 from kerncap.sanitizer.launch import Launch
-from kerncap.sanitizer.steers import is_constant, is_from_memory, is_of_launch, numbers_of
+from kerncap.sanitizer.steering_memory import is_constant, is_from_memory, is_of_launch, numbers_of
 from kerncap.sanitizer.ttir.ir import Operation, Value
 
 _WATCHED = frozenset(

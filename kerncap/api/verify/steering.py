@@ -56,7 +56,7 @@ def _steered(
             if all(map(STRIDE_NAME.search, untried_integers(manifest))):
                 return found
         from kerncap.sanitizer.sources.reproducer import ManifestMemory
-        from kerncap.sanitizer.steers import steers
+        from kerncap.sanitizer.steering_memory import steers
 
         first = steers(captured())
         found = replace(found, free=first.free)

@@ -11,7 +11,7 @@ pytest.importorskip("triton")
 import triton
 import triton.language as tl
 
-from kerncap.sanitizer.steers import Steers, steers
+from kerncap.sanitizer.steering_memory import Steers, steers
 
 from .compiled import launch_of
 
