@@ -23,8 +23,8 @@ from kerncap.replay.other_contents import Shown
 from kerncap.replay.outcome import Config
 from kerncap.sanitizer.concrete.dataflow import MEMORY
 from kerncap.sanitizer.concrete.machine import Limits
-from kerncap.sanitizer.conditions import Condition, Conditions, Form
 from kerncap.sanitizer.launch import Argument, Launch, ScalarArgument
+from kerncap.sanitizer.one_way_conditions import Condition, Conditions, Form
 from kerncap.sanitizer.paged_bytes import NotReadable
 from kerncap.sanitizer.sources.reproducer import ReproducerContents
 from kerncap.sanitizer.ttir.ir import Frame

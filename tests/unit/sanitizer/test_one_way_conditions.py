@@ -17,8 +17,8 @@ from triton.language.extra.cuda import libdevice
 
 from kerncap.api.verify.one_way_conditions import unlike
 from kerncap.sanitizer.concrete.machine import Limits
-from kerncap.sanitizer.conditions import Condition, Conditions, Form
 from kerncap.sanitizer.launch import Argument, ScalarArgument
+from kerncap.sanitizer.one_way_conditions import Condition, Conditions, Form
 
 from .checks.memory_launches import ArrayContents
 from .compiled import launch_of
