@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kerncap.log import from_here, one_line
 from kerncap.printable import printable
-from kerncap.sanitizer.diagnose.finding import count_bytes, describe_place, spot_of
+from kerncap.sanitizer.diagnose.finding_sentence import count_bytes, describe_place, spot_of
 from kerncap.sanitizer.diagnose.render import source_context
 from kerncap.sanitizer.findings import Finding, LaunchReport
 from kerncap.sanitizer.ttir.ir import Location

@@ -14,7 +14,7 @@ from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.checks.value_origin import undefined_text
 from kerncap.sanitizer.concrete.events import AccessEvent, StopEvaluation
 from kerncap.sanitizer.diagnose.confirm import MAX_ELEMENT_OPERATIONS, MAX_SECONDS, Confirmation, confirm
-from kerncap.sanitizer.diagnose.finding import (
+from kerncap.sanitizer.diagnose.finding_sentence import (
     access_at,
     access_finding,
     bytes_of_memory,

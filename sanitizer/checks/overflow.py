@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.confirm import confirm
-from kerncap.sanitizer.diagnose.finding import access_finding, bytes_of_memory, where
+from kerncap.sanitizer.diagnose.finding_sentence import access_finding, bytes_of_memory, where
 from kerncap.sanitizer.diagnose.place import value_at
 from kerncap.sanitizer.diagnose.unlimited import Folded, unlimited_offset
 from kerncap.sanitizer.diagnose.value_names import written, written_as

@@ -19,7 +19,13 @@ from kerncap.sanitizer.checks.bounds.extents import Extent, Nowhere, distance_of
 from kerncap.sanitizer.checks.overflow import without_wraps, wraps_that_matter
 from kerncap.sanitizer.checks.smallest_witness import smallest
 from kerncap.sanitizer.diagnose.confirm import confirm
-from kerncap.sanitizer.diagnose.finding import access_finding, address_at, bytes_of_memory, memory_at, where
+from kerncap.sanitizer.diagnose.finding_sentence import (
+    access_finding,
+    address_at,
+    bytes_of_memory,
+    memory_at,
+    where,
+)
 from kerncap.sanitizer.diagnose.place import value_at
 from kerncap.sanitizer.diagnose.suggest import suggest
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kerncap.sanitizer.analysis import Analysis
-from kerncap.sanitizer.diagnose.finding import count_bytes, describe_tensor
+from kerncap.sanitizer.diagnose.finding_sentence import count_bytes, describe_tensor
 from kerncap.sanitizer.diagnose.place import base_address, tensor_of
 from kerncap.sanitizer.footprint import Footprint, footprint
 from kerncap.sanitizer.launch import Launch, Storage, TensorArgument

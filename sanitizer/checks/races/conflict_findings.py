@@ -10,7 +10,7 @@ from kerncap.sanitizer.checks.races.pairs import Race
 from kerncap.sanitizer.checks.races.sides import Side
 from kerncap.sanitizer.checks.races.witness_values import Open, Values, Writer, compare
 from kerncap.sanitizer.diagnose.confirm import confirm
-from kerncap.sanitizer.diagnose.finding import access_finding, describe_place, spot_of
+from kerncap.sanitizer.diagnose.finding_sentence import access_finding, describe_place, spot_of
 from kerncap.sanitizer.diagnose.place import linear_program, place_of, value_at
 from kerncap.sanitizer.findings import Finding, OtherAccess, Place
 from kerncap.sanitizer.symbolic.expr import Variable

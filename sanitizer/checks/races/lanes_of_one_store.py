@@ -24,7 +24,7 @@ from kerncap.sanitizer.checks.races.sides import Side, program_axes, sides_of
 from kerncap.sanitizer.concrete.events import AccessEvent, Bools, Ints, Observer, StopEvaluation
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.run import Limits, Outcome, Track, evaluate
-from kerncap.sanitizer.diagnose.finding import spot_of
+from kerncap.sanitizer.diagnose.finding_sentence import spot_of
 from kerncap.sanitizer.findings import Finding, OtherAccess, Settled, Unproven, Verdict, Violated, join
 from kerncap.sanitizer.symbolic.expr import var
 from kerncap.sanitizer.ttir.ir import MEMORY, Operation, TensorType, memory_operations

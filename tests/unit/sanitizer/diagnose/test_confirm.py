@@ -12,7 +12,7 @@ import triton.language as tl
 from kerncap.sanitizer.analysis import Analysis
 from kerncap.sanitizer.concrete import run
 from kerncap.sanitizer.diagnose.confirm import Confirmation, confirm
-from kerncap.sanitizer.diagnose.finding import describe_place, memory_at
+from kerncap.sanitizer.diagnose.finding_sentence import describe_place, memory_at
 from kerncap.sanitizer.diagnose.place import place_of
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.symbolic.expr import Variable
