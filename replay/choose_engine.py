@@ -20,7 +20,7 @@ from kerncap.replay.worker import typed_json
 from kerncap.replay.worker.cuda_bindings import has_driver
 
 if TYPE_CHECKING:
-    from kerncap.replay import hip
+    from kerncap.replay import amd_devices
 
 ENGINES = ("auto", "binary", "jit", "interpreter")
 
@@ -52,7 +52,7 @@ class Choice:
     launcher: str
     memory: str
     device: int
-    emulator: hip.Emulator | None = None
+    emulator: amd_devices.Emulator | None = None
     source: bool = False
     hostile: bool = False
     stranger: bool = False
@@ -235,7 +235,7 @@ def _hip(
     manifest: Manifest, engine: str, device: str, python: str | None, emulator: Path | None
 ) -> Choice | None:
     """Where a launch of an AMD GPU is run by its code object; None if a Triton kernel's source will do."""
-    from kerncap.replay import hip  # milliseconds, for launches of AMD GPUs only
+    from kerncap.replay import amd_devices  # milliseconds, for launches of AMD GPUs only
 
     interpretable = manifest.kernel.language == "triton" and manifest.source is not None
     if interpretable and (engine == "interpreter" or device == "cpu"):
@@ -249,7 +249,7 @@ def _hip(
             f"{manifest.kernel.name} is run by its code object, {why}; use --engine binary",
         )
     try:
-        found = _hip_binary(manifest, device, python, hip.emulator(emulator, manifest))
+        found = _hip_binary(manifest, device, python, amd_devices.emulator(emulator, manifest))
         return replace(found, source=engine == "jit")
     except BackendUnavailable:
         if interpretable and engine == "auto" and device == "auto" and emulator is None:
@@ -257,8 +257,10 @@ def _hip(
         raise
 
 
-def _hip_binary(manifest: Manifest, device: str, python: str | None, emulator: hip.Emulator | None) -> Choice:
-    from kerncap.replay import hip
+def _hip_binary(
+    manifest: Manifest, device: str, python: str | None, emulator: amd_devices.Emulator | None
+) -> Choice:
+    from kerncap.replay import amd_devices
 
     if not any(code.stage == "hsaco" for code in manifest.code):
         raise BackendUnavailable("the binary engine", "the reproducer holds no code object (hsaco)")
@@ -266,9 +268,9 @@ def _hip_binary(manifest: Manifest, device: str, python: str | None, emulator: h
         raise BackendUnavailable(
             "the binary engine", "a code object needs an AMD GPU: --device cpu was given"
         )
-    found = hip.probe(python or sys.executable, emulator)
-    ordinal = hip.ordinal(device, manifest, found)
-    hip.check_arch(manifest, ordinal, found)
+    found = amd_devices.probe(python or sys.executable, emulator)
+    ordinal = amd_devices.ordinal(device, manifest, found)
+    amd_devices.check_arch(manifest, ordinal, found)
     return Choice(found.python, "native", "hip", ordinal, emulator)
 
 

@@ -37,9 +37,9 @@ def started_as(choice: Choice) -> tuple[str, dict[str, str], tuple[str, ...]]:
     """What a worker is started by: its Python, its environment, and what is put before the Python."""
     environment = environment_of(choice.launcher)
     if choice.memory == "hip":
-        from kerncap.replay import hip
+        from kerncap.replay import amd_devices
 
-        return choice.python, hip.environment(environment, choice.emulator), choice.prefix
+        return choice.python, amd_devices.environment(environment, choice.emulator), choice.prefix
     return choice.python, environment, ()
 
 

@@ -175,9 +175,9 @@ class Pool:
         with contextlib.suppress(BackendUnavailable):
             emulator = None
             if manifest.device.kind == "hip":
-                from kerncap.replay import hip
+                from kerncap.replay import amd_devices
 
-                emulator = hip.emulator(asked.emulator, manifest)
+                emulator = amd_devices.emulator(asked.emulator, manifest)
             launcher, memory = _guess(manifest, asked, emulator is not None)
             choice = Choice(python, launcher, memory, 0, emulator)
             instead = without_torch(choice, manifest) if asked.torch_free else None

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from kerncap.format import schema
-from kerncap.replay.hip import EMULATOR_VARIABLE
+from kerncap.replay.amd_devices import EMULATOR_VARIABLE
 from tests.rigs.amd_gpu import find
 from tests.unit.replay.native import Native
 

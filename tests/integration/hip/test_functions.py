@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from kerncap.format.schema import Manifest
-from kerncap.replay.hip import EMULATOR_VARIABLE
+from kerncap.replay.amd_devices import EMULATOR_VARIABLE
 from tests.golden.contents import write_again
 from tests.integration.conftest import CommandLine
 from tests.rigs import amd_gpu

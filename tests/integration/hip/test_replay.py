@@ -16,7 +16,7 @@ from kerncap.api.replay import ReplayOptions, ReplayResult, replay
 from kerncap.errors import BackendUnavailable
 from kerncap.format import Reproducer, schema
 from kerncap.format.code_object import CodeObject, KernelMetadata
-from kerncap.replay import hip, staging
+from kerncap.replay import amd_devices, staging
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.worker_process import Worker
 from tests.parameters import first_of
@@ -398,7 +398,7 @@ def test_ten_fresh_processes_honour_all_addresses(code: bytes, folder: Path) -> 
         Engine(reproducer, emulator=EMULATOR) as engine,
     ):
         choice, job = engine.choice, engine.connection.job
-        environment = hip.environment(os.environ, choice.emulator)
+        environment = amd_devices.environment(os.environ, choice.emulator)
         for _ in range(10):
             worker = Worker(choice.python, job.path, job.log, environment, False, choice.prefix)
             assert (worker.refused, worker.taken) == (None, [])

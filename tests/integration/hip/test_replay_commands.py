@@ -9,8 +9,8 @@ import pytest
 
 from kerncap.format import Reproducer
 from kerncap.replay import trust
+from kerncap.replay.amd_devices import EMULATOR_VARIABLE
 from kerncap.replay.engine import ORIGINAL, Engine
-from kerncap.replay.hip import EMULATOR_VARIABLE
 from tests.integration.conftest import CommandLine
 
 from . import replay_launches as launches

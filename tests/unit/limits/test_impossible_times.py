@@ -11,8 +11,8 @@ import pytest
 from kerncap.answer import Answer
 from kerncap.api.verify import VerifyOptions, verify
 from kerncap.errors import BackendUnavailable
+from kerncap.replay.amd_devices import Emulator
 from kerncap.replay.choose_engine import Choice
-from kerncap.replay.hip import Emulator
 from kerncap.replay.limits import impossible_times
 from kerncap.replay.limits.ceilings import Ceilings
 from kerncap.replay.worker.common import bitmap

@@ -14,9 +14,9 @@ import pytest
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer, schema
 from kerncap.format.schema import Manifest
-from kerncap.replay import hip
+from kerncap.replay import amd_devices
+from kerncap.replay.amd_devices import EMULATOR_VARIABLE, Emulator, Probe
 from kerncap.replay.choose_engine import choose
-from kerncap.replay.hip import EMULATOR_VARIABLE, Emulator, Probe
 from kerncap.replay.worker.common.address_layout import Span
 from kerncap.replay.worker.common.host_memory import map_pages
 from kerncap.replay.worker.hip.held_addresses import Hold
@@ -63,7 +63,7 @@ def test_another_architecture_says_what_to_do(manifest: Manifest, tmp_path: Path
 
 
 def test_features_are_no_other_architecture(manifest: Manifest) -> None:
-    hip.check_arch(manifest, 0, Probe("python", ("gfx942:sramecc+:xnack-",), ""))
+    amd_devices.check_arch(manifest, 0, Probe("python", ("gfx942:sramecc+:xnack-",), ""))
 
 
 def test_a_gpu_that_is_not_there(manifest: Manifest, tmp_path: Path) -> None:
@@ -180,10 +180,10 @@ def test_what_a_worker_is_started_with() -> None:
         "HSA_TOOLS_LIB": "/x/libkerncap_hip.so other.so", "PATH": "/bin", "HSA_XNACK": "1",
         "LD_PRELOAD": "/x/libkerncap_hip.so:/y/libasan.so /x/libkerncap_cuda.so",
     }  # fmt: skip
-    assert hip.environment(before, Emulator(Path("/e"), "gfx90a")) == {
+    assert amd_devices.environment(before, Emulator(Path("/e"), "gfx90a")) == {
         "PATH": "/bin", "HSA_XNACK": "1", "LD_PRELOAD": "/y/libasan.so", "AMD_GPU_GFX": "gfx90a"
     }  # fmt: skip
-    assert hip.environment({"LD_PRELOAD": "/x/libkerncap_hip.so"}, None) == {}
+    assert amd_devices.environment({"LD_PRELOAD": "/x/libkerncap_hip.so"}, None) == {}
 
 
 # --- addresses -------------------------------------------------------------------------------------------
@@ -206,5 +206,5 @@ def test_what_is_held_can_be_taken_by_nothing_else() -> None:
 
 def test_the_probe_runs_in_a_python_of_the_users(tmp_path: Path, manifest: Manifest) -> None:
     with pytest.raises(BackendUnavailable, match=r"the Python .*nowhere"):
-        hip.probe(str(tmp_path / "nowhere"), None)
-    assert hip.probe(sys.executable, None).python == sys.executable
+        amd_devices.probe(str(tmp_path / "nowhere"), None)
+    assert amd_devices.probe(sys.executable, None).python == sys.executable

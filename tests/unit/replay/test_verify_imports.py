@@ -26,7 +26,7 @@ print(json.dumps([*sys.modules]), file=sys.stderr)
 # For candidates, other stages and other commands. Each takes longer to load than the launch takes to judge.
 OTHERS = (
     "torch", "triton", "importlib.metadata", "multiprocessing", "logging", "statistics", "kerncap.capture",
-    "kerncap.sanitizer", "kerncap.replay.candidates", "kerncap.replay.hip", "kerncap.replay.tuning",
+    "kerncap.sanitizer", "kerncap.replay.candidates", "kerncap.replay.amd_devices", "kerncap.replay.tuning",
     "kerncap.replay.limits", "kerncap.api.prove", "kerncap.api.diff", "kerncap.api.pack",
     "kerncap.api.sanitize", "kerncap.api.compiled_ttir", "kerncap.api.verify.other_inputs",
     "kerncap.api.verify.numerics_stage", "kerncap.api.verify.memory_stage", "kerncap.api.verify.timing_stage",
