@@ -28,7 +28,7 @@ from kerncap.replay.repeated_runs import dirtied
 from kerncap.replay.stage_diff import compare_stage, text_of
 from kerncap.replay.verdict import judge
 from kerncap.replay.verdict_words import Verdict
-from kerncap.report.documents import candidates as documents
+from kerncap.report.documents import edit_and_compare as documents
 
 WHICH = (CAPTURED, REBUILT, CANDIDATE)
 

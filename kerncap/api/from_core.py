@@ -29,7 +29,7 @@ from kerncap.errors import FormatError, UsageError
 from kerncap.log import one_line
 from kerncap.regular_file import open_regular
 from kerncap.replay.candidates import disassemble
-from kerncap.report.documents import core as documents
+from kerncap.report.documents import from_core as documents
 
 MAX_FAULTS = 64
 MAX_THREADS = 64  # of a fault that are listed

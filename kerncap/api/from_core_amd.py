@@ -16,7 +16,7 @@ from kerncap.capture.core_dump.amd.waves import LANES, Wave
 from kerncap.capture.core_dump.dump import Memory
 from kerncap.capture.kernel_spellings import base_name
 from kerncap.log import one_line
-from kerncap.report.documents import core as documents
+from kerncap.report.documents import from_core as documents
 
 MAX_FAULTS = 64
 MAX_THREADS = 64  # of a fault that are listed

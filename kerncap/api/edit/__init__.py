@@ -12,7 +12,7 @@ from kerncap.api.edit.patch import Patch
 from kerncap.api.edit.resident_engine import EditOptions, EditSession, copy_of
 from kerncap.api.edit.working_copy import STAGES
 from kerncap.format import Reproducer
-from kerncap.report.documents.candidates import FirstWrong, Times
+from kerncap.report.documents.edit_and_compare import FirstWrong, Times
 
 __all__ = [
     "STAGES", "EditOptions", "EditResult", "EditSession", "FirstWrong", "Patch", "Times", "apply",

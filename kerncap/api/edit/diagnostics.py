@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kerncap.log import from_here
-from kerncap.report.documents.candidates import Diagnostic
+from kerncap.report.documents.edit_and_compare import Diagnostic
 
 _SHOWN_BEFORE = 2  # lines of context
 _MOST = 8

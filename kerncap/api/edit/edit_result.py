@@ -9,7 +9,7 @@ from typing import Any
 
 from kerncap.replay.outcome import Compiled
 from kerncap.replay.verdict_words import Verdict, WithVerdict
-from kerncap.report.documents.candidates import (
+from kerncap.report.documents.edit_and_compare import (
     BestSave,
     Diagnostic,
     EditDocument,

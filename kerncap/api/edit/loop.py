@@ -22,7 +22,7 @@ from kerncap.errors import KerncapError, UsageError
 from kerncap.exit_status import exit_status
 from kerncap.log import from_here
 from kerncap.replay.engine import CANDIDATE, ORIGINAL
-from kerncap.report.documents.candidates import WhichKernel
+from kerncap.report.documents.edit_and_compare import WhichKernel
 
 
 class Screen(Protocol):

@@ -9,7 +9,7 @@ from kerncap.replay import paired_times
 from kerncap.replay.byte_effects import Measured
 from kerncap.replay.engine import ORIGINAL, Engine
 from kerncap.replay.repeated_runs import dirtied
-from kerncap.report.documents.candidates import Times
+from kerncap.report.documents.edit_and_compare import Times
 
 _DEVICE_S = 0.06  # beside the first rounds
 _FIRST_ROUNDS = 7

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kerncap import whole_files
 from kerncap.api.edit.working_copy import WorkingCopy
-from kerncap.report.documents.candidates import BestSave
+from kerncap.report.documents.edit_and_compare import BestSave
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from kerncap.replay.outcome import CandidateError
 from kerncap.replay.verdict import judge as judge_launch
 from kerncap.replay.verdict import judge_again
 from kerncap.replay.verdict_words import Verdict, fail
-from kerncap.report.documents.candidates import Diagnostic, WhichKernel
+from kerncap.report.documents.edit_and_compare import Diagnostic, WhichKernel
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from kerncap.api.edit.diagnostics import Diagnostic
 from kerncap.api.edit.edit_result import EditResult, Times
 from kerncap.replay.outcome import Compiled
 from kerncap.replay.verdict_words import Verdict, fail
-from kerncap.report.documents.candidates import BestSave
+from kerncap.report.documents.edit_and_compare import BestSave
 
 WRONG = (
     "out_ptr: 12 of 6,400 elements differ, first at out_ptr[3, 17]: expected 0.5, found nan; "

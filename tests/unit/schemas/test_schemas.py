@@ -125,7 +125,7 @@ def test_compare() -> None:
     from kerncap.replay.paired_times import Ratio
     from kerncap.replay.stage_diff import compare_stage
     from kerncap.replay.verdict_words import Verdict
-    from kerncap.report.documents.candidates import Difference
+    from kerncap.report.documents.edit_and_compare import Difference
 
     compiled = Compiled(registers=32, occupancy=0.5, grid=(1, 1, 1), block=(32, 1, 1), compile_ms=3.5)
     variants = [
