@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from kerncap.replay.tuning import point as points
-from kerncap.replay.tuning.apart import BenchApart
 from kerncap.replay.tuning.bench import Bench
+from kerncap.replay.tuning.bench_process import BenchApart
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.trial import Final, Trial
 

@@ -14,7 +14,7 @@ from typing import Any
 from kerncap import scratch
 from kerncap.errors import KerncapError
 from kerncap.replay.choose_engine import probe
-from kerncap.replay.tuning.apart import BenchApart
+from kerncap.replay.tuning.bench_process import BenchApart
 from kerncap.replay.tuning.executor import Job, run_job
 from kerncap.replay.tuning.point import Point
 from kerncap.replay.tuning.shipping import Shipment, unpack

@@ -48,7 +48,7 @@ def reproducer(tmp_path: Path) -> Path:
 def bench_of(worker: int) -> int:
     """The process in which a worker's trials run."""
     for child in children(worker):
-        if b"kerncap.replay.tuning.apart" in Path(f"/proc/{child}/cmdline").read_bytes():
+        if b"kerncap.replay.tuning.bench_process" in Path(f"/proc/{child}/cmdline").read_bytes():
             return child
     raise AssertionError(f"process {worker} has none")
 

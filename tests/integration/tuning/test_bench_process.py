@@ -14,7 +14,7 @@ import pytest
 
 from kerncap.errors import ReplayError
 from kerncap.format import Reproducer
-from kerncap.replay.tuning.apart import BenchApart
+from kerncap.replay.tuning.bench_process import BenchApart
 from kerncap.replay.tuning.trial_launch import BenchOptions
 from tests.processes import descendants
 from tests.unit.replay.build import add
@@ -76,7 +76,7 @@ def test_it_ends_with_whoever_started_it(reproducer: tuple[str, Path]) -> None:
     digest, path = reproducer
     text = (
         "import sys, time; from pathlib import Path\n"
-        "from kerncap.replay.tuning.apart import BenchApart\n"
+        "from kerncap.replay.tuning.bench_process import BenchApart\n"
         "from kerncap.replay.tuning.trial_launch import BenchOptions\n"
         f"bench = BenchApart({{{digest!r}: Path({str(path)!r})}}, BenchOptions(engine='interpreter'))\n"
         "print(bench.pid, flush=True); time.sleep(1000)"
