@@ -16,8 +16,8 @@ from kerncap.sanitizer.concrete import formats
 from kerncap.sanitizer.concrete.memory import Memory
 from kerncap.sanitizer.concrete.run import Limits, Outcome, Track, evaluate
 from kerncap.sanitizer.equality.float_memory import FloatMemory
+from kerncap.sanitizer.equality.float_operations import ExactPlan
 from kerncap.sanitizer.equality.numbers import Array, Bools, Ints, NotModelled, Numbers, named
-from kerncap.sanitizer.equality.operations import ExactPlan
 from kerncap.sanitizer.equality.plan_values import in_type
 from kerncap.sanitizer.equality.ptx import code
 from kerncap.sanitizer.equality.ptx.launch import PtxLaunch
