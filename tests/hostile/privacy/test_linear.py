@@ -6,7 +6,7 @@ import pytest
 
 from kerncap.format.private import contexts, pieces, secret_patterns
 from kerncap.format.private.pieces import secrets_of
-from tests.work import calls_of
+from tests.counted_work import calls_of
 
 TEXTS = [
     b"eyJ-",

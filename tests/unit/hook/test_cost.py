@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.work import calls_of
+from tests.counted_work import calls_of
 
 from .conftest import options
 

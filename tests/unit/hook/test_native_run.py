@@ -21,7 +21,7 @@ import gc, inspect, json, os, sys, threading
 folder, hook, root = sys.argv[1:]
 sys.path[:0] = [hook, root]
 from kerncap_triton import run_hook, session
-from tests.work import calls_of
+from tests.counted_work import calls_of
 
 class Kernel:
     def __init__(self, function):

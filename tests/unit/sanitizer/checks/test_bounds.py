@@ -10,8 +10,8 @@ from kerncap.sanitizer.diagnose.confirm import Confirmation
 from kerncap.sanitizer.findings import Finding, Proved, Unproven, Verdict, Violated
 from kerncap.sanitizer.symbolic.expr import TRUE, Buffer, Expr, Variable, const, eq, read, unknown, var, wrap
 from kerncap.sanitizer.walk.access import DescriptorUse, Target
+from tests.counted_work import calls_of
 from tests.unit.sanitizer.checks.hand_made import FIRST_ADDRESS, Scene, access, lane, loop
-from tests.work import calls_of
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ from kerncap.sanitizer.findings import Proved, Settled, Unproven, Violated
 from kerncap.sanitizer.symbolic.evaluate import evaluate
 from kerncap.sanitizer.symbolic.expr import TRUE, Expr, Variable, add, const, eq, minimum, unknown, var
 from kerncap.sanitizer.walk.access import Access
+from tests.counted_work import calls_of
 from tests.unit.sanitizer.checks.hand_made import FIRST_ADDRESS, Scene, access, lane, loop
-from tests.work import calls_of
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ import pytest
 
 from kerncap.sanitizer.findings import Proved, Settled, Violated
 from kerncap.sanitizer.launch import TensorArgument
+from tests.counted_work import calls_of
 from tests.unit.sanitizer.checks.race_runs import TWO, F, check, findings, launched, line, outcomes
 from tests.unit.sanitizer.checks.tile_kernels import (
     add,
@@ -34,7 +35,6 @@ from tests.unit.sanitizer.checks.tile_kernels import (
     turned,
     xor_swizzle,
 )
-from tests.work import calls_of
 
 MATMUL = {"a": "*fp16", "b": "*fp16", "c": F, "M": "i32", "N": "i32", "K": "i32", "stride": "i32"}
 

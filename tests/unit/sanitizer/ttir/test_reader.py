@@ -17,7 +17,7 @@ from kerncap.sanitizer.ttir.ir import (
     TensorType,
     Type,
 )
-from tests.work import calls_of
+from tests.counted_work import calls_of
 
 from .texts import NAMES, operations, real, text
 
