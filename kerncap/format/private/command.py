@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kerncap.format.private.contexts import secrets_of_text
-from kerncap.format.private.words import REDACTED, grade, is_placeholder, looks_random
+from kerncap.format.private.secret_words import REDACTED, grade, is_placeholder, looks_random
 
 # Programs whose `-p WORD` is a password.
 _PASSWORD_BY_P = frozenset({"sshpass", "mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb-dump"})

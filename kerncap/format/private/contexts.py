@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kerncap.format.private.words import Grade, grade, is_placeholder, looks_random
+from kerncap.format.private.secret_words import Grade, grade, is_placeholder, looks_random
 
 # In lower case, with what follows up to the sign of an assignment. Longest names have some 48 letters more.
 STEMS = (

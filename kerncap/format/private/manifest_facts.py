@@ -8,7 +8,7 @@ from typing import Any
 from kerncap.env import is_for_replay
 from kerncap.format.private.command import secret_parts
 from kerncap.format.private.scrub import Scrubber
-from kerncap.format.private.words import grade, is_placeholder
+from kerncap.format.private.secret_words import grade, is_placeholder
 
 # Of fixed meaning, or numbers that are written as text: nobody's words.
 _FIXED = frozenset(

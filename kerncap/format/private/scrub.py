@@ -13,8 +13,8 @@ from kerncap.format.private.finding import KEPT, Finding, Kind, hint
 from kerncap.format.private.people import KnownNames, Names, homes_in
 from kerncap.format.private.pieces import Span, merged, secrets_of
 from kerncap.format.private.ptx_bytes import PtxBytes
+from kerncap.format.private.secret_words import REDACTED, is_placeholder
 from kerncap.format.private.source_strings import Code
-from kerncap.format.private.words import REDACTED, is_placeholder
 
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]+={0,2}")
 _MOST_KNOWN = 256

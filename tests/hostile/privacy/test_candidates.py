@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kerncap.format.private import candidates, pieces
-from kerncap.format.private.words import grade
+from kerncap.format.private.secret_words import grade
 from tests.hostile.privacy.planted import SECRETS
 
 NAMES = (

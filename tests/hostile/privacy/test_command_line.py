@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kerncap.format.private.command import without_secrets
-from kerncap.format.private.words import REDACTED
+from kerncap.format.private.secret_words import REDACTED
 
 SECRET_WORDS = [
     (["--password", "hunter8pw7x"], "hunter8pw7x"),
