@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from kerncap import scratch
 from kerncap.api import from_core_amd
@@ -96,25 +97,27 @@ def from_core(
     return _plain(document or _without_dump(path, log), said)
 
 
-# No FromCoreDocument: of an AMD GPU's dump the notes stand before the command, and keys keep their order.
-def _plain(document: dict[str, Any], log: documents.CoreLog | None) -> dict[str, Any]:
-    found: dict[str, Any] = to_builtins({**document, "log": log})
+def _plain(document: documents.FromCoreDocument, log: documents.CoreLog | None) -> dict[str, Any]:
+    found: dict[str, Any] = to_builtins(replace(document, log=log))
+    if amd_dump.is_amd(Path(document.path)):
+        # Keys keep their order, and of an AMD GPU the notes always stood before the command.
+        for key in ("command", "log"):
+            found[key] = found.pop(key)
     return found
 
 
 def _of_dump(
     path: Path, program: Path | None, host_core: Path | None, sass: bool, within: Sequence[Path]
-) -> dict[str, Any]:
+) -> documents.FromCoreDocument:
     if amd_dump.is_amd(path):
         hosts = [each for each in amd_dump.next_to(path) if _is_inside(each, within)]
         if host_core is not None:
             hosts = [host_core]
         with amd_dump.open_dump(path, hosts, host_core is not None) as (found, notes):
-            document, blamed = from_core_amd.Reading(found, notes, program).document()
-        document["notes"] = [_AFTER, *document["notes"], *([_ONLY_NVIDIA] if sass else [])]
-        return {"path": str(path), **document, "command": _command(blamed)}
+            document = from_core_amd.Reading(found, notes, program).document(path, _command)
+        return replace(document, notes=[_AFTER, *document.notes, *([_ONLY_NVIDIA] if sass else [])])
     with open_dump(path) as dump:
-        return {"path": str(path), **_Reading(dump, program, sass).document()}
+        return _Reading(dump, program, sass).document(path)
 
 
 def _newest(path: Path) -> Path:
@@ -162,14 +165,12 @@ def _inside(path: Path, within: Sequence[Path]) -> Path:
     return path
 
 
-def _without_dump(path: Path, log: CrashLog) -> dict[str, Any]:
-    return {
-        "path": str(path), "driver": None, "devices": [], "kernels": [], "faults": [], "elsewhere": [],
-        "memory": [], "command": _command(log.kernels),
-        "notes": [_WRITES_ONE_AMD]
-        if log.is_amd
-        else [_WRITES_ONE, *([_ASYNCHRONOUS] if log.error else [])],
-    }  # fmt: skip
+def _without_dump(path: Path, log: CrashLog) -> documents.FromCoreDocument:
+    notes = [_WRITES_ONE_AMD] if log.is_amd else [_WRITES_ONE, *([_ASYNCHRONOUS] if log.error else [])]
+    return documents.FromCoreDocument(
+        path=str(path), driver=None, devices=(), kernels=[], faults=[], elsewhere=[], memory=[],
+        command=_command(log.kernels), notes=notes, log=None,
+    )  # fmt: skip
 
 
 class _Reading:
@@ -183,7 +184,7 @@ class _Reading:
         self._code = Code(dump, program)
         self._texts: dict[str, str | None] | None = {} if sass else None  # SASS by kernel
 
-    def document(self) -> dict[str, Any]:
+    def document(self, path: Path) -> documents.FromCoreDocument:
         stopped = find(self._dump)
         faults = [self._fault(fault) for fault in stopped.faults[:MAX_FAULTS]]
         kernels = [self._kernel(grid, stopped) for grid in self._grids.values()]
@@ -191,16 +192,18 @@ class _Reading:
         to_blame = [kernels[each.kernel].mangled for each in faults if each.kernel is not None]
         if not faults:
             to_blame = [kernels[each.kernel].mangled for each in elsewhere if each.kernel is not None]
-        return {
-            "driver": self._driver,
-            "devices": self._dump.devices(),
-            "kernels": kernels,
-            "faults": faults,
-            "elsewhere": elsewhere,
-            "memory": list(self._memory),
-            "command": _command([name for name in to_blame if name]),
-            "notes": [*self._notes(stopped), *dict.fromkeys(map(one_line, self._code.problems))],
-        }
+        return documents.FromCoreDocument(
+            path=str(path),
+            driver=self._driver,
+            devices=tuple(self._dump.devices()),
+            kernels=kernels,
+            faults=faults,
+            elsewhere=elsewhere,
+            memory=list(self._memory),
+            command=_command([name for name in to_blame if name]),
+            notes=[*self._notes(stopped), *dict.fromkeys(map(one_line, self._code.problems))],
+            log=None,
+        )
 
     def _kernel(self, grid: Grid, stopped: Stopped) -> documents.CoreKernel:
         place = self._code.place(grid.entry)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from kerncap.capture.core_dump.amd import accesses, exceptions
 from kerncap.capture.core_dump.amd.accesses import Access
@@ -75,8 +74,8 @@ class Reading:
         self._launched: dict[tuple[int, int | str | None], _Launched] = {}
         self._waves = [(wave, self._number(wave)) for wave in dump.waves()]
 
-    def document(self) -> tuple[dict[str, Any], list[str]]:
-        """The document but for path, command and log, and the kernels to blame."""
+    def document(self, path: Path, command: Callable[[Sequence[str]], str]) -> documents.FromCoreDocument:
+        """``command``: what captures kernels of these names."""
         launched = list(self._launched.values())
         found = self._faults()
         faults = [self._fault(fault) for fault in found[:MAX_FAULTS]]
@@ -85,16 +84,18 @@ class Reading:
         numbers = [each.kernel for each in faults if each.kernel is not None]
         numbers = numbers or [each.kernel for each in elsewhere if each.kernel is not None]
         names = [launched[number].kernel for number in numbers]
-        document = {
-            "driver": None,
-            "devices": self._dump.devices(),
-            "kernels": kernels,
-            "faults": faults,
-            "elsewhere": elsewhere,
-            "memory": self._memory(),
-            "notes": [*self._all_notes(found), *dict.fromkeys(map(one_line, self._code.problems))],
-        }
-        return document, [name for name in names if name]
+        return documents.FromCoreDocument(
+            path=str(path),
+            driver=None,
+            devices=tuple(self._dump.devices()),
+            kernels=kernels,
+            faults=faults,
+            elsewhere=elsewhere,
+            memory=self._memory(),
+            command=command([name for name in names if name]),
+            notes=[*self._all_notes(found), *dict.fromkeys(map(one_line, self._code.problems))],
+            log=None,
+        )
 
     def _memory(self) -> list[Memory]:
         lds = [wave.lds_bytes for wave, _ in self._waves if wave.lds_bytes]

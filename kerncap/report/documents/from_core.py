@@ -8,7 +8,7 @@ from kerncap.capture.core_dump.access import Space
 from kerncap.capture.core_dump.crash_log import Assertion
 from kerncap.capture.core_dump.dump import Device, Driver, Memory
 from kerncap.capture.core_dump.exceptions import ExceptionKind
-from kerncap.format.document_types import Count, Document, Extents, Line, Notes, Part, Path, says
+from kerncap.format.document_types import Count, Document, Extents, Line, Part, Path, says
 
 Index = Annotated[tuple[int, int, int], says("Index in x, y, z.")]
 Kernel = Annotated[int | None, says("Index in kernels; null if the dump doesn't say.")]
@@ -159,10 +159,10 @@ class FromCoreDocument(Document, frozen=True, kw_only=True):
         Driver | None, says("Null for a driver before 565, for an AMD GPU's, and without a dump.")
     ]
     devices: tuple[Device, ...]
-    kernels: tuple[CoreKernel, ...]
-    faults: tuple[CoreFault, ...]
-    elsewhere: Annotated[tuple[CoreElsewhere, ...], says("Most threads first.")]
-    memory: tuple[Memory, ...]
+    kernels: list[CoreKernel]
+    faults: list[CoreFault]
+    elsewhere: Annotated[list[CoreElsewhere], says("Most threads first.")]
+    memory: list[Memory]
     command: Annotated[str, says("Command that captures the launch in the next run of the program, CMD.")]
-    notes: Notes
+    notes: Annotated[list[str], says("Notes, one line each.")]
     log: Annotated[CoreLog | None, says("Null if a dump was given.")]

@@ -148,6 +148,7 @@ def test_edit() -> None:
     from kerncap.api.edit.edit_result import EditResult, Times
     from kerncap.replay.outcome import Compiled
     from kerncap.replay.verdict_words import Verdict
+    from kerncap.report.documents.edit_and_compare import BestSave
 
     reason = "out: 3 of 8 elements differ, first at out[0, 4]: expected 1.0, found 2.0; max abs 1"
     result = EditResult(
@@ -155,7 +156,7 @@ def test_edit() -> None:
         [Diagnostic("k.py", 3, None, "no", ((2, "a"), (3, "b")))],
         Compiled(registers=32, num_warps=4, grid=(1, 1, 1)), Compiled(registers=40, num_warps=8),
         Times(60, "device events", 1.0, 1.2, 1.2, 1.1, 1.3), 4.0, 300.0, kept=Path("kept"),
-        best={"number": 1, "ratio": 0.9, "path": "p"},
+        best=BestSave(number=1, ratio=0.9, path="p"),
     )  # fmt: skip
     document = result.as_dict()
     assert document["first_wrong"] and document["launch_changes"] == {"num_warps": [4, 8]}
