@@ -16,7 +16,7 @@ from kerncap.errors import UsageError
 from tests.integration.conftest import CommandLine
 from tests.parameters import first_of
 
-from .edited import RIGHT
+from .edited import CAPTURED, RIGHT
 from .resident import CHEATS, Cheat, Resident, reopened, resident
 
 CLASSES = {
@@ -35,34 +35,19 @@ ON_HOST = [
     for cheat in CHEATS.values()
     if not cheat.host.startswith("none: ")
 ]
-KERNEL = """
-import torch
-import triton
-import triton.language as tl
-
-@triton.jit
-def rms_rows(x_ptr, w_ptr, out_ptr, rows, columns, x_stride, out_stride, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    i = tl.arange(0, BLOCK)
-    mask = i < columns
-    x = tl.load(x_ptr + row * x_stride + i, mask=mask, other=0.0)
-    w = tl.load(w_ptr + i, mask=mask, other=0.0)
-    scale = tl.sqrt(columns / tl.sum(x * x, axis=0))
-    tl.store(out_ptr + row * out_stride + i, x * scale * w, mask=mask)
-"""
 # What a host wrapper can do, and what is said of it where a kernel is judged.
 WRAPPERS = {
     "a function in place of the kernel": (
-        KERNEL + "\nkernel = rms_rows\ndef rms_rows(*args, **kwargs):\n    return kernel[(4,)](*args)\n",
+        CAPTURED + "\nkernel = rms_rows\ndef rms_rows(*args, **kwargs):\n    return kernel[(4,)](*args)\n",
         "rms_rows in wrapper.py is not a @triton.jit function but a function",
     ),
     "a lazy tensor in place of a result": (
         "class Lazy(__import__('torch').Tensor):\n    pass\n"
-        + KERNEL[: KERNEL.index("    row =")] + "    return Lazy()\n",
+        + CAPTURED[: CAPTURED.index("    row =")] + "    return Lazy()\n",
         "bytes of out_ptr were never written (first at out_ptr[0, 0])",
     ),
     "torch in place of the computation": (
-        KERNEL.replace("scale = ", "torch.ones(1)\n    scale = "),
+        CAPTURED.replace("scale = ", "torch.ones(1)\n    scale = "),
         "sanitizer: it does not compile, and the captured kernel does: ",
     ),
 }  # fmt: skip
@@ -101,7 +86,7 @@ def test_what_takes_a_host_wrapper_has_no_place_in_a_kernel(rows: Resident, name
 
 def test_a_case_for_one_number_is_undecided(rows: Resident) -> None:
     file = rows.case.folder / "one_number.py"
-    file.write_text(KERNEL.replace("    w = tl", "    x = tl.where(x == 1.25, 1.5, x)\n    w = tl"))
+    file.write_text(CAPTURED.replace("    w = tl", "    x = tl.where(x == 1.25, 1.5, x)\n    w = tl"))
     verdict = rows.judge_file(file).verdict
     assert verdict.answer is Answer.UNDECIDED, verdict
     assert verdict.reasons[0].startswith("on boundary values of x_ptr, w_ptr: differs"), verdict
@@ -110,7 +95,7 @@ def test_a_case_for_one_number_is_undecided(rows: Resident) -> None:
 def test_a_condition_that_only_other_values_turn_is_shown(rows: Resident) -> None:
     file = rows.case.folder / "either.py"
     file.write_text(
-        KERNEL.replace("x * scale * w", "tl.where(tl.abs(x) > 50.0, w * x * scale, x * scale * w)")
+        CAPTURED.replace("x * scale * w", "tl.where(tl.abs(x) > 50.0, w * x * scale, x * scale * w)")
     )
     assert rows.judge_file(file).passed
 
@@ -129,7 +114,7 @@ def test_the_files_that_hold_the_result_are_out_of_reach(attacked: Resident) -> 
     assert result.verdict.reasons[0].startswith("the kernel raised: ValueError: not enough values"), "no file"
     reads = f"open({str(attacked.case.reproducer.path / 'manifest.json')!r}).read()"
     file = attacked.case.folder / "reads.py"
-    file.write_text(KERNEL.replace("import torch\n", f"import torch\n{reads}\n"))
+    file.write_text(CAPTURED.replace("import torch\n", f"import torch\n{reads}\n"))
     result = attacked.judge_file(file)
     assert not result.passed and "PermissionError" in result.verdict.reasons[0], result.verdict.reasons
 
