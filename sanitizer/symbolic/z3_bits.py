@@ -73,40 +73,22 @@ class BitLowering(Lowering):
             self.constraints.append(term <= self._value(high))
 
     def _term(self, node: Expr, args: list[Any]) -> Any:
-        kind = node.kind
-        if node.sort == "bool":
-            return self._truth(node, args)
-        if kind == "const":
-            return self._value(node.payload)
-        if kind in ("var", "read", "unknown"):
-            term = self._fresh(node.payload.name if kind == "var" else kind)
-            self._bound(term, (node.low, node.high))
-            if kind == "var":
-                self.variables[node.payload] = term
-            return term
-        if kind == "sum":
+        if node.kind == "sum":
             constant, coefficients = node.payload
             total = self._value(constant)
             for a, k in zip(args, coefficients, strict=True):
                 total = total + (a if k == 1 else a * self._value(k))
             return total
-        if kind == "mul":
+        if node.kind == "mul":
             product = args[0]
             for a in args[1:]:
                 product = product * a
             return product
-        if kind in ("min", "max"):
-            result = args[0]
-            for a in args[1:]:
-                result = z3.If(a < result if kind == "min" else a > result, a, result)
-            return result
-        if kind == "ite":
-            return z3.If(args[0], args[1], args[2])
-        if kind == "wrap":
+        if node.kind == "wrap":
             return self._signed(args[0], node.payload)
-        if kind in ("div", "mod", "tdiv", "trem"):
-            return self._division(node, args)
-        return self._pattern(node, args)
+        if node.kind in _BITWISE:
+            return self._pattern(node, args)
+        return super()._term(node, args)
 
     def _signed(self, a: Any, bits: int) -> Any:
         return z3.SignExt(self.width - bits, z3.Extract(bits - 1, 0, a))
@@ -151,25 +133,3 @@ class BitLowering(Lowering):
         self._bound(anything, signed_range(bits))
         inside = z3.And(b >= self._value(0), b < self._value(bits))
         return z3.If(inside, z3.SignExt(self.width - bits, shifted), anything)
-
-    def _truth(self, node: Expr, args: list[Any]) -> Any:
-        kind = node.kind
-        if kind == "boolean":
-            return z3.BoolVal(node.payload, self.context)
-        if kind in ("read", "unknown"):
-            self.free += 1
-            return z3.Bool(f"{kind}!{self.free}", self.context)
-        if kind == "and":
-            return z3.And(*args)
-        if kind == "or":
-            return z3.Or(*args)
-        if kind == "not":
-            return z3.Not(args[0])
-        if kind == "iff":
-            return args[0] == args[1]
-        number = self._value(node.payload)
-        if kind == "le":
-            return args[0] <= number
-        if kind == "ge":
-            return args[0] >= number
-        return args[0] == number if kind == "eq" else args[0] != number

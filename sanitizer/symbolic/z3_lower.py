@@ -36,6 +36,9 @@ class Lowering:
     def number(self, model: Any, term: Any) -> int:
         return int(model.eval(term, model_completion=True).as_long())
 
+    def _value(self, number: int) -> Any:
+        return z3.IntVal(number, self.context)
+
     def _fresh(self, name: str) -> Any:
         self.free += 1
         return z3.Int(f"{name}!{self.free}", self.context)
@@ -50,7 +53,7 @@ class Lowering:
     def _term(self, node: Expr, args: list[Any]) -> Any:
         kind = node.kind
         if kind == "const":
-            return z3.IntVal(node.payload, self.context)
+            return self._value(node.payload)
         if kind == "boolean":
             return z3.BoolVal(node.payload, self.context)
         if kind == "var":
@@ -146,7 +149,7 @@ class Lowering:
             return z3.Not(args[0])
         if kind == "iff":
             return args[0] == args[1]
-        number = node.payload
+        number = self._value(node.payload)
         if kind == "le":
             return args[0] <= number
         if kind == "ge":
