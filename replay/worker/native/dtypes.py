@@ -49,7 +49,8 @@ class Number:
             return _table(self.name)[bits]
         if self.name == "bool":
             return bits.astype(np.float64)
-        return np.ascontiguousarray(bits).view(np.dtype(self.name)).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # of a signalling NaN
+            return np.ascontiguousarray(bits).view(np.dtype(self.name)).astype(np.float64)
 
     def native(self, bits: Any) -> Any:
         """An array of numpy's nearest type, for people: float32 for those that numpy lacks."""

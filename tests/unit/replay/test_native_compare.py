@@ -135,3 +135,10 @@ def test_integers_of_64_bits_are_as_far_apart_as_they_are(
         theirs = by_torch.compare(*map(torch.from_numpy, arrays), 0.0, atol)
         for one in (ours, theirs):
             assert (one.different, one.outside, one.max_abs) == (1, outside, float(apart))
+
+
+def test_a_signalling_nan_is_read_without_a_warning() -> None:
+    """Memory that nobody wrote has such bits."""
+    bits = np.array([0x7F800001, 0x3F800000], dtype=np.uint32)
+    values = dtypes.Number("float32", 4).decode(bits)
+    assert np.isnan(values[0]) and values[1] == 1
