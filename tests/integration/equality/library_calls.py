@@ -11,38 +11,16 @@ import sys
 import types
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch._inductor import config
-from torch._inductor.runtime import triton_heuristics
 
-ROWS, N, HALF = 3, 100, 50
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks" / "zoo"))
+from inductor_calls import compiled as inductor
 
-config.cpu_backend = "triton"
-config.compile_threads = 1
-
-
-def _launched(tuner: Any, /, *given: Any, stream: Any = None, **named: Any) -> None:
-    """In place of a launcher, which needs a GPU: the first configuration of the kernel itself."""
-    first = tuner.configs[0]
-    chosen = {name: value for name, value in first.kwargs.items() if name in tuner.fn.arg_names}
-    names = [name for name in tuner.fn.arg_names if name not in chosen]
-    arguments = dict(zip(names, given, strict=True))
-    grid = triton_heuristics.GridExpr.from_meta(tuner.inductor_meta, first).eval_slow(
-        {**arguments, **first.kwargs}
-    )
-    tuner.fn[grid](**arguments, **chosen, num_warps=first.num_warps, num_stages=first.num_stages)
-
-
-triton_heuristics.CachingAutotuner.precompile = lambda *_, **__: None
-triton_heuristics.CachingAutotuner.run = _launched
-
-
-def inductor(function: Callable[..., Any], *given: torch.Tensor) -> Any:
-    torch._dynamo.reset()
-    return torch.compile(function, fullgraph=True)(*given)
+ROWS, N = 3, 100
 
 
 def liger(name: str, *given: Any) -> Any:
