@@ -106,29 +106,21 @@ def test_operations(lines: str, shown: str) -> None:
     assert address_expression(values["%r"]) == shown
 
 
-def test_a_pointer_bumped_in_a_loop_that_does_not_start_at_zero() -> None:
+@pytest.mark.parametrize(
+    ("step", "moved_by", "shown"), [("%s", "%u", "p + ((i - a) // 4) * 8"), ("%a", "%i", "q")]
+)
+def test_a_pointer_that_a_loop_moves(step: str, moved_by: str, shown: str) -> None:
+    """By the same each time, from a number that is not zero; in another way it keeps its name."""
     module = read_module(
         around(
             "%s = arith.constant 4 : i32\n%u = arith.constant 8 : i32\n"
-            "%l = scf.for %i = %a to %b step %s iter_args(%q = %p) -> (!tt.ptr<f32>)  : i32 {\n"
-            "%x = tt.load %q : !tt.ptr<f32>\n%n = tt.addptr %q, %u : !tt.ptr<f32>, i32\n"
+            f"%l = scf.for %i = %a to %b step {step} iter_args(%q = %p) -> (!tt.ptr<f32>)  : i32 {{\n"
+            f"%x = tt.load %q : !tt.ptr<f32>\n%n = tt.addptr %q, {moved_by} : !tt.ptr<f32>, i32\n"
             "scf.yield %n : !tt.ptr<f32>\n}"
         )
     )
     (load,) = operations(module, "tt.load")
-    assert address_expression(load.operands[0]) == "p + ((i - a) // 4) * 8"
-
-
-def test_a_pointer_that_a_loop_moves_in_another_way_keeps_its_name() -> None:
-    module = read_module(
-        around(
-            "%l = scf.for %i = %a to %b step %a iter_args(%q = %p) -> (!tt.ptr<f32>)  : i32 {\n"
-            "%x = tt.load %q : !tt.ptr<f32>\n%n = tt.addptr %q, %i : !tt.ptr<f32>, i32\n"
-            "scf.yield %n : !tt.ptr<f32>\n}"
-        )
-    )
-    (load,) = operations(module, "tt.load")
-    assert address_expression(load.operands[0]) == "q"
+    assert address_expression(load.operands[0]) == shown
 
 
 def test_a_long_expression_is_cut() -> None:
