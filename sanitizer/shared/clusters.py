@@ -39,7 +39,7 @@ _ON_BARRIER = frozenset(
 _TRANSFERS = frozenset(
     ("ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather", "ttng.async_shared_store")
 )
-_MULTICAST = frozenset(("ttng.async_tma_copy_global_to_local", "ttng.tc_gen5_mma"))
+_MULTICAST = frozenset(("ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather", "ttng.tc_gen5_mma"))
 _BETWEEN_BLOCKS = frozenset(("tt.reduce", "tt.scan", "tt.gather", "tt.histogram", "ttng.fence"))
 _NOT_KNOWN = 1 << 30  # blocks, more than any cluster has
 
@@ -133,6 +133,12 @@ class Cluster:
                 found += [other ^ 1 << bit for other in found]
         return sorted(found)
 
+    @staticmethod
+    def sender(operation: Operation, block: int) -> int:
+        """Whose arrival a block's barrier gets: of the bits of its number, the operation says which count."""
+        mask = operation.attributes.get("fromCTA", -1)
+        return block & mask if isinstance(mask, int) else block
+
     def first(self, type_: Type, block: int) -> int:
         return self.sharing(type_, block)[0]
 
@@ -173,7 +179,7 @@ class Cluster:
             in_tensor_memory = any(one is not None and one.tensor_memory for one in first)
             if alone or operation.name not in _MULTICAST or in_tensor_memory:
                 return f"{name} with multicast is not modelled"
-        if operation.attributes.get("fromCTA", self.blocks - 1) != self.blocks - 1:
+        if self.sender(operation, self.blocks - 1) != self.blocks - 1 and alone:
             return f"{name} from another block of the cluster is not modelled"
         if operation.name in _CANCELS and alone:
             return f"{name} answers all blocks of a cluster, which is not modelled"
@@ -206,7 +212,8 @@ class Cluster:
             share = self.share(one)
             if share is None:
                 return _unknown(operation)
-            if None in share and (alone or products or operation.name in _OF_ROWS | _CANCELS):
+            sent = operation.name in _OF_ROWS | _CANCELS or self.sender(operation, -1) != -1
+            if None in share and (alone or products or sent):
                 return "a barrier that several blocks of a cluster share is not modelled"
         return ""
 
@@ -228,7 +235,8 @@ class Cluster:
         fits = whole is not None and whole.shape == tensors[0].shape
         known = not alone and operation.name in _ROUTED and fits and self._apart(memory)
         # Of a value that several blocks have, which one stores it is not known.
-        if known and (operation.name == "ttg.local_load" or self._apart(tensors[0])):
+        loads = operation.name == "ttg.local_load" and self.part(tensors[0], 0) is not None
+        if known and (loads or self._apart(tensors[0])):
             return ""
         return f"{short(operation)} between blocks of a cluster is not modelled"
 

@@ -171,6 +171,12 @@ class Run:
     def leave_open(self, operation: Operation, reason: str) -> None:
         self.report.open.setdefault(operation, reason)
 
+    def doubt(self, reason: str) -> None:
+        """The followed order is one of several: nothing is proved by it, and what is wrong in it is wrong."""
+        if self.report.violations:
+            raise Stopped(reason)
+        self.report.stopped = self.report.stopped or reason
+
     # --- accesses ------------------------------------------------------------------------------
 
     def buffer(self, view: View, block: int) -> Buffer:

@@ -35,8 +35,6 @@ def fetched_by_halves(desc, out_desc, n, CASE: gl.constexpr):
         tma.store_wait(2 if CASE == "no store wait" else 1)
         mbarrier.expect(full.index(slot), size)
         tma.async_load(desc, [block * 64, 0], full.index(slot), slots.index(slot))
-        if CASE == "arrival from the first":
-            mbarrier.arrive(full.index(slot), count=1, from_cta=0)
         if CASE != "no wait":
             mbarrier.wait(full.index(slot), block // 2 % 2)
         if CASE == "cluster barrier":
@@ -208,17 +206,21 @@ def met(CASE: gl.constexpr):
     memory = gl.allocate_shared_memory(gl.float32, [256], flat)
     bar = mbarrier.allocate_mbarrier(two_ctas=CASE != "own")
     mbarrier.init(bar, count=2 if CASE == "count" else 1)
-    gl.warp_specialize([(_arrives, (memory, bar, layout)), (_waits, (memory, bar, layout, CASE))], [4], [24])
+    gl.warp_specialize(
+        [(_arrives, (memory, bar, layout, CASE)), (_waits, (memory, bar, layout, CASE))], [4], [24]
+    )
 
 
 @gluon.jit
-def _arrives(memory, bar, layout: gl.constexpr):
+def _arrives(memory, bar, layout: gl.constexpr, CASE: gl.constexpr):
     memory.store(gl.zeros([256], gl.float32, layout))
     mbarrier.arrive(bar, count=1)
+    if CASE == "again":
+        mbarrier.arrive(bar, count=1)
 
 
 @gluon.jit
 def _waits(memory, bar, layout: gl.constexpr, CASE: gl.constexpr):
-    mbarrier.wait(bar, 0)
+    mbarrier.wait(bar, 1 if CASE == "again" else 0)
     if CASE == "used" or CASE == "own":
         memory.store(gl.full([256], 1, gl.float32, layout))

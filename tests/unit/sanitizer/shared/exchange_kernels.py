@@ -59,6 +59,27 @@ def sent(out_ptr, n, CASE: gl.constexpr):
 
 
 @gluon.jit
+def announced(desc, out_ptr, n, CASE: gl.constexpr):
+    """The first block announces a tile to all, and fetches it for all."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0], cga_layout=[[0, 0]])
+    tile = gl.allocate_shared_memory(desc.dtype, desc.block_type.shape, desc.layout)
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=2 if CASE == "count" else 1)
+    for block in range(n):
+        if CASE != "no barrier":
+            cluster.barrier()
+        mbarrier.expect(bar, desc.nbytes_per_cta, from_cta=0)
+        if CASE == "announced by each too":
+            mbarrier.arrive(bar, count=1)
+        tma.async_load(desc, [block * 64, 0], bar, tile, multicast=True)
+        if CASE != "no wait":
+            mbarrier.wait(bar, block % 2)
+        rows = gl.arange(0, 64, gl.SliceLayout(1, layout))[:, None]
+        columns = gl.arange(0, 64, gl.SliceLayout(0, layout))[None, :]
+        gl.store(out_ptr + block * 4096 + rows * 64 + columns, tile.load(layout))
+
+
+@gluon.jit
 def mirrored(at_ptr, out_ptr, CASE: gl.constexpr):
     """Elements of the other block, by indices."""
     layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0], cga_layout=[[1]])
@@ -168,13 +189,14 @@ def taken_by_clusters(out_ptr, CASE: gl.constexpr):
 @gluon.jit
 def rows_by_halves(desc, at_ptr, CASE: gl.constexpr):
     """TMA: each block gathers its rows, and scatters them."""
-    parent: gl.constexpr = gl.BlockedLayout([1, 4], [32, 1], [1, 4], [1, 0], cga_layout=[[0, 1]])
+    cut: gl.constexpr = [[0, 0]] if CASE == "for both" else [[0, 1]]
+    parent: gl.constexpr = gl.BlockedLayout([1, 4], [32, 1], [1, 4], [1, 0], cga_layout=cut)
     at = gl.load(at_ptr + gl.arange(0, 32, gl.SliceLayout(0, parent)))
     tile = gl.allocate_shared_memory(desc.dtype, [32, 64], desc.layout)
     bar = mbarrier.allocate_mbarrier()
     mbarrier.init(bar, count=1)
     mbarrier.expect(bar, tile.nbytes_per_cta * 2 if CASE == "all bytes" else tile.nbytes_per_cta)
-    blackwell_tma.async_gather(desc, at, 0, bar, tile)
+    blackwell_tma.async_gather(desc, at, 0, bar, tile, multicast=CASE == "for both")
     if CASE != "no wait":
         mbarrier.wait(bar, 0)
     blackwell_tma.async_scatter(desc, at, 64, tile)

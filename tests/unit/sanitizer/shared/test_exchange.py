@@ -16,9 +16,11 @@ from tests.unit.sanitizer.shared.test_shared import answers_of, findings, is_pro
 kernels = pytest.importorskip("tests.unit.sanitizer.shared.exchange_kernels", reason="no Triton with Gluon")
 
 _ROWS = "NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, cga_layout=[[1, 0]])"
+_ALL = _ROWS.replace("1, 0", "0, 0")
 _SIGNATURES = {
     "exchanged": {"x_ptr": "*fp32", "out_ptr": "*fp32"},
     "sent": {"out_ptr": "*fp32", "n": "i32"},
+    "announced": {"desc": f"tensordesc<fp16[64,64],{_ALL}>", "out_ptr": "*fp16", "n": "i32"},
     "mirrored": {"at_ptr": "*i32", "out_ptr": "*i32"},
     "picked": {"x_ptr": "*i32", "out_ptr": "*i32", "n": "i32"},
     "picked_by_halves": {"x_ptr": "*i32", "out_ptr": "*i32"},
@@ -31,15 +33,17 @@ _SIGNATURES = {
 def exchange(name: str, case: str) -> str:
     target = ("cuda", 100 if name in ("taken_by_clusters", "rows_by_halves") else 90, 32)
     blocks = 1 if name == "picked" else 4 if case.startswith("given back") else 2
-    return ttir_of(
-        getattr(kernels, name), _SIGNATURES[name], {"CASE": case}, target, "ttgir", num_ctas=blocks
-    )
+    signature = _SIGNATURES[name]
+    if case == "for both":
+        signature = {one: kind.replace(_ROWS, _ALL) for one, kind in signature.items()}
+    return ttir_of(getattr(kernels, name), signature, {"CASE": case}, target, "ttgir", num_ctas=blocks)
 
 
 RIGHT = [
     ("exchanged", ""),
     ("exchanged", "loaded by rows"),
     ("sent", ""),
+    ("announced", ""),
     ("mirrored", ""),
     ("mirrored", "scattered"),
     ("picked", ""),
@@ -48,6 +52,7 @@ RIGHT = [
     ("taken_by_clusters", ""),
     ("taken_by_clusters", "given back by all"),
     ("rows_by_halves", ""),
+    ("rows_by_halves", "for both"),
 ]
 
 
@@ -64,6 +69,14 @@ BROKEN = [
     ("sent", "own bytes", "local_load reads memory of block 1 before anything is written there"),
     ("sent", "no barrier", "async_shared_store overwrites memory of block 1, which async_shared_store may"),
     ("sent", "no wait", "local_load reads memory of block 1, which async_shared_store may still be writing"),
+    (
+        "announced",
+        "no barrier",
+        "a TMA copy overwrites tile of block 1, which a TMA copy may still be writing",
+    ),
+    ("announced", "no wait", "local_load reads tile of block 1 before anything is written there"),
+    ("announced", "count", "the wait for phase 0 of bar of block 0 never ends: it lacks 1 of 2 arrivals"),
+    ("announced", "announced by each too", "tile of block 1 before anything is written there"),
     ("mirrored", "no barrier", "memory of block 0, which local_store may still be writing: nothing orders"),
     ("mirrored", "stored again", "local_store overwrites memory of block 0, which local_gather may still"),
     ("mirrored", "one too far", "index 256 of memory is out of bounds: axis 0 has 256 elements"),
