@@ -74,7 +74,7 @@ def _sanitize(launch: Launch, options: Options, started: float) -> LaunchReport:
         launch = replace(launch, contents=limited)
     stated = Commented(read_module(launch.ttir))
     if "promise" in options.checks:
-        stated = commented(launch.ttir, launch.sources, launch.configuration)
+        stated = commented(launch.ttir, launch.sources, launch.configuration, launch.ones)
     module = stated.module
     function = module.kernel
     bind(function, launch.arguments)

@@ -140,6 +140,7 @@ class Launch:
     # Text of source files by the names that TTIR's locations use; files not in it may be on disk.
     sources: Mapping[str, str] = field(default_factory=dict)
     configuration: Mapping[str, str] = field(default_factory=dict)  # constexprs and options, for the report
+    ones: frozenset[str] = frozenset()  # integers that the TTIR lacks: it was compiled for their being 1
     target: str = ""  # "cuda:90", "hip:gfx942": what the TTIR was made for
     triton: str = ""  # the version that compiles it; empty: not known
     label: str = ""  # "launch 3", "configuration 2 of 5": tells launches of one kernel apart

@@ -1,7 +1,7 @@
-"""``# kerncap: 0 <= idx < n``: what a source line says of the integer that it assigns.
+"""``# kerncap: 0 <= idx < n``: what a source line says of the integer that it assigns, or of a parameter.
 
 Each such comment becomes operations of the kernel, as `tl.assume` does, and is checked as a promise is. The
-compiler never sees it.
+compiler never sees it. `kerncap.invariant` on a kernel says the same of its parameters.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -18,6 +18,7 @@ from kerncap.sanitizer.diagnose.render import source_text
 from kerncap.sanitizer.ttir import read_module
 from kerncap.sanitizer.ttir.ir import (
     Block,
+    Frame,
     Function,
     IntType,
     Location,
@@ -29,7 +30,8 @@ from kerncap.sanitizer.ttir.ir import (
     walk,
 )
 
-FORM = "a comment is LOW <= NAME < HIGH, of an integer that its line assigns"
+FORM = "a comment is LOW <= NAME < HIGH, of an integer that its line assigns or has as parameter"
+_DECORATOR = "invariant"
 _MARK = re.compile(r"#\s*kerncap:\s*(.+?)\s*$")
 _LONGEST = 200  # of a stranger's text, which is read with recursion
 _WIDE = IntType(64)
@@ -38,7 +40,8 @@ _ARITHMETIC = {ast.Add: "arith.addi", ast.Sub: "arith.subi", ast.Mult: "arith.mu
 
 @dataclass(frozen=True)
 class Comment:
-    """``low`` and ``high``: texts of the least and the greatest value; None: not stated."""
+    """``low`` and ``high``: texts of the least and the greatest value; None: not stated. ``kernel``: whose
+    parameter it is about; "": about what the line assigns."""
 
     file: str
     line: int
@@ -46,6 +49,7 @@ class Comment:
     name: str = ""
     low: str | None = None
     high: str | None = None
+    kernel: str = ""
 
     @property
     def place(self) -> str:
@@ -64,12 +68,17 @@ class Commented:
     open: tuple[tuple[Location, str], ...] = ()
 
 
-def commented(ttir: str, sources: Mapping[str, str], configuration: Mapping[str, str]) -> Commented:
-    """A kernel with what the comments in its sources say. ``sources``: by the names in its locations."""
+def commented(
+    ttir: str, sources: Mapping[str, str], configuration: Mapping[str, str], ones: Iterable[str] = ()
+) -> Commented:
+    """A kernel with what the comments in its sources say. ``sources``: by the names in its locations.
+
+    ``configuration`` and ``ones``: as in `Launch`.
+    """
     comments = tuple(one for file in _files(ttir) for one in comments_of(file, sources))
     if not comments:
         return Commented(read_module(ttir))
-    constants = tuple(sorted(_whole(configuration).items()))
+    constants = tuple(sorted({**dict.fromkeys(ones, 1), **_whole(configuration)}.items()))
     return _commented(ttir, comments, constants)
 
 
@@ -101,9 +110,29 @@ def _read(file: str, text: str) -> tuple[Comment, ...]:
             mark = _MARK.match(token.string) if token.type == tokenize.COMMENT else None
             if mark is not None and token.line[: token.start[1]].strip():
                 found.append(_parsed(Comment(file, token.start[0], mark.group(1))))
-    except (tokenize.TokenError, SyntaxError):
+        functions = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef)]
+    except (tokenize.TokenError, SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
+    for function in functions:
+        parameters = {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
+        signature = range(function.lineno, function.body[0].lineno)
+        found = [
+            replace(one, kernel=function.name) if one.line in signature and one.name in parameters else one
+            for one in found
+        ]
+        for line, claim in _claims(function):
+            one = _parsed(Comment(file, line, claim, kernel=function.name))
+            found.append(one if one.name in parameters else replace(one, name=""))
     return tuple(found)
+
+
+def _claims(function: ast.FunctionDef) -> Iterator[tuple[int, str]]:
+    """Of its decorator, with their lines."""
+    for each in function.decorator_list:
+        if isinstance(each, ast.Call) and ast.unparse(each.func).rpartition(".")[2] == _DECORATOR:
+            for given in each.args:
+                if isinstance(given, ast.Constant) and isinstance(given.value, str):
+                    yield given.lineno, given.value
 
 
 def _parsed(comment: Comment) -> Comment:
@@ -151,6 +180,12 @@ def _commented(ttir: str, comments: tuple[Comment, ...], constants: tuple[tuple[
     values: list[tuple[Comment, Value]] = []
     failed: list[tuple[Location, str]] = []
     for comment in comments:
+        if comment.kernel:
+            if comment.kernel == module.kernel.name:
+                value, reason = _of_parameter(module.kernel, dict(constants), comment, -2 - len(values))
+                failed += [(_place(comment), reason)] if reason else []
+                values += [] if value is None else [(comment, value)]
+            continue
         here = [
             (function, one)
             for function in module.functions.values()
@@ -171,10 +206,33 @@ def _commented(ttir: str, comments: tuple[Comment, ...], constants: tuple[tuple[
         for function, one in here:
             for value in one.results:
                 if value in results:
-                    reason = _Writer(function, dict(constants), one, -2 - len(values)).write(comment, value)
+                    assert isinstance(one.parent, Block)
+                    writer = _Writer(function, dict(constants), one.parent, one.location, -2 - len(values))
+                    reason = writer.write(comment, value, one.parent.operations.index(one) + 1)
                     failed += [(location, reason)] if reason else []
                     values += [] if reason else [(comment, value)]
     return Commented(module, tuple(values), tuple(failed))
+
+
+def _place(comment: Comment) -> Location:
+    return Location((Frame(comment.file, comment.line, 0),))
+
+
+def _of_parameter(
+    kernel: Function, constants: Mapping[str, int], comment: Comment, order: int
+) -> tuple[Value | None, str]:
+    """What the comment is about, before everything else of the kernel; or why it can't be."""
+    if not comment.name:
+        return None, f"{comment.text!r} is not understood; {FORM}"
+    assert kernel.body is not None
+    block = kernel.body.blocks[0]
+    writer = _Writer(kernel, constants, block, _place(comment), order)
+    try:
+        value = writer.named(comment.name)
+    except _NotKnown as unknown:
+        return None, f"{unknown}; {FORM}"
+    reason = writer.write(comment, value, 0)
+    return (None, reason) if reason else (value, "")
 
 
 def _assigned(operations: list[Operation], name: str) -> list[Value]:
@@ -208,16 +266,17 @@ def _kind(kind: Type) -> IntType | None:
 
 
 class _Writer:
-    """Puts a comment's operations behind the one that makes its value."""
+    """Puts a comment's operations into a block."""
 
     def __init__(
-        self, function: Function, constants: Mapping[str, int], after: Operation, order: int
+        self, function: Function, constants: Mapping[str, int], block: Block, location: Location, order: int
     ) -> None:
-        self._function, self._constants, self._after, self._order = function, constants, after, order
+        self._function, self._constants, self._block = function, constants, block
+        self._location, self._order = location, order
         self._made: list[Operation] = []
 
-    def write(self, comment: Comment, value: Value) -> str:
-        """Nothing; or why it can't be."""
+    def write(self, comment: Comment, value: Value, at: int) -> str:
+        """Nothing; or why it can't be. ``at``: behind what makes the value."""
         wide = self._wide(value)
         try:
             holds: Value | None = None
@@ -240,10 +299,7 @@ class _Writer:
                 "arith.ori", (holds, self._add("arith.xori", (mask, true), mask.type)), mask.type
             )
         self._add("llvm.intr.assume", (holds,), None, comment=comment.text, about=value)
-        block = self._after.parent
-        assert isinstance(block, Block)
-        at = block.operations.index(self._after) + 1
-        block.operations[at:at] = self._made
+        self._block.operations[at:at] = self._made
         return ""
 
     def _wide(self, value: Value) -> Value:
@@ -258,15 +314,9 @@ class _Writer:
         return replace(kind, element=element) if isinstance(kind, TensorType) else element
 
     def _add(self, name: str, operands: tuple[Value, ...], kind: Type | None, **attributes: object) -> Value:
-        location = replace(self._after.location, name=None)
+        location = replace(self._location, name=None)
         operation = Operation(
-            name,
-            operands,
-            (),
-            dict(attributes),
-            location=location,
-            parent=self._after.parent,
-            order=self._order,
+            name, operands, (), dict(attributes), location=location, parent=self._block, order=self._order
         )
         result = Value("%comment", kind or _WIDE, location, operation)
         if kind is not None:
@@ -281,7 +331,7 @@ class _Writer:
         if isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) < 1 << 62:
             return self._number(node.value)
         if isinstance(node, ast.Name):
-            return self._named(node.id)
+            return self._wide(self.named(node.id))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return self._add("arith.subi", (self._number(0), self._expression(node.operand)), _WIDE)
         if isinstance(node, ast.BinOp):
@@ -303,16 +353,15 @@ class _Writer:
                 return self._add("arith.ceildivsi", pair, _WIDE)
         raise _NotKnown(f"{ast.unparse(node)} is not supported, only + - * // %, cdiv, min and max")
 
-    def _named(self, name: str) -> Value:
+    def named(self, name: str) -> Value:
+        """An integer argument, or a constexpr. Raises _NotKnown."""
         for argument in self._function.arguments:
-            if (
-                argument.source_name == name
-                and isinstance(argument.type, IntType)
-                and argument.type.width > 1
-            ):
-                return self._wide(argument)
+            if argument.source_name == name and _kind(argument.type) is not None:
+                return argument
         if name in self._constants:
-            return self._number(self._constants[name])
+            number = self._number(self._constants[name])
+            number.location = replace(number.location, name=name)
+            return number
         known = [a.source_name for a in self._function.arguments if isinstance(a.type, IntType)]
         raise _NotKnown(f"{name} is not known, only {', '.join((*known, *self._constants)) or 'numbers'}")
 

@@ -17,6 +17,7 @@ from kerncap.sanitizer.launch import (
     ScalarArgument,
     TensorArgument,
 )
+from kerncap.sanitizer.line_comments import Comment
 from kerncap.sanitizer.symbolic.expr import Buffer, const
 
 
@@ -97,6 +98,24 @@ def check_contents(statement: Statement, launch: Launch, values: Mapping[str, in
             f"{one.name} is stated to hold {'..'.join(ends)} and held {value} in "
             "the captured launch; state what it may hold"
         )
+
+
+def check_preconditions(comments: Iterable[Comment], values: Mapping[str, int]) -> None:
+    """Raise UsageError if what a comment says of a parameter was not so in the captured launch.
+
+    ``values``: numbers by name.
+    """
+    names = {name: const(value) for name, value in values.items()}
+    for one in comments:
+        value = values[one.name]
+        low, high = (
+            None if end is None else formula(end, names, one.place).value for end in (one.low, one.high)
+        )
+        if (low is not None and value < low) or (high is not None and value > high):
+            raise UsageError(
+                f"{one.place}: the comment says {one.text}, and {one.name} was {value} in the captured "
+                "launch; correct one of them"
+            )
 
 
 def captured_grid(text: str | None, captured: Sequence[int], values: Mapping[str, int]) -> list[str]:

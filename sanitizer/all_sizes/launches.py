@@ -45,23 +45,23 @@ class Tensor:
         return ite(land(*some), last + 1, const(0))
 
 
-def _of_comments(ttir: str, like: Launch | None) -> dict[int, Comment]:
-    """By argument: what a comment says of a number that is loaded from it."""
-    stated = commented(ttir, like.sources if like else {}, like.configuration if like else {})
+def _of_comments(ttir: str, like: Launch | None) -> tuple[dict[int, Comment], tuple[Comment, ...]]:
+    """By argument what a comment says of a number that is loaded from it; and those of parameters."""
+    stated = commented(ttir, like.sources, like.configuration, like.ones) if like else commented(ttir, {}, {})
     origins = pointer_origins(stated.module, stated.module.kernel)
     found: dict[int, Comment] = {}
     for comment, value in stated.values:
         index = loaded_from(value, origins)
         if index is not None:
             found.setdefault(index, comment)
-    return found
+    return found, tuple(comment for comment, _ in stated.values if comment.kernel)
 
 
 @dataclass(frozen=True)
 class AllSizes:
     """``tensors`` and ``contents`` by the position of an argument; ``sizes`` in the order of the statement.
 
-    ``grid_text`` and ``arguments``: what each follows from.
+    ``grid_text`` and ``arguments``: what each follows from. ``preconditions``: comments on parameters.
     """
 
     ttir: str
@@ -75,6 +75,7 @@ class AllSizes:
     arguments: Mapping[str, str]
     like: Launch | None = None  # whose places in sources, target and configuration these launches have
     given: tuple[str, ...] = ()
+    preconditions: tuple[Comment, ...] = ()
 
     def assumed(self) -> tuple[str, ...]:
         """By name, what an answer rests on beside the sizes and the grid."""
@@ -145,6 +146,7 @@ class AllSizes:
             python_stack=self.like.python_stack,
             sources=self.like.sources,
             configuration=self.like.configuration,
+            ones=self.like.ones,
             target=self.like.target,
         )
 
@@ -214,15 +216,25 @@ def all_sizes(
                 low, high = (formula(one, names, what) for one in statement.contents[own])
                 contents[index] = low, high
     whole = {function.arguments[index].source_name: number for index, number in scalars.items()}
-    for index, comment in _of_comments(ttir, like).items():
+    of_memory, preconditions = _of_comments(ttir, like)
+    for index, comment in of_memory.items():
         own = function.arguments[index].source_name
         if index in tensors and index not in contents:
             ends = comment.low or str(_LEAST), comment.high or str(_MOST)
             low, high = (formula(one, {**names, **whole}, comment.place) for one in ends)
             contents[index] = low, high
             statement = replace(statement, contents={**statement.contents, own: ends})
-            given = (*given, f"the comment {comment.text} in {comment.place}")
+            given = (*given, _said(comment))
     assumed: list[Expr] = [low <= high for low, high in contents.values()]
+    fixed = {**constants, **dict.fromkeys(like.ones if like is not None else (), 1)}
+    known = {**{one: const(number) for one, number in fixed.items()}, **names, **whole}
+    for comment in preconditions:
+        value = formula(comment.name, known, comment.place)
+        if comment.low is not None:
+            assumed.append(formula(comment.low, known, comment.place) <= value)
+        if comment.high is not None:
+            assumed.append(value <= formula(comment.high, known, comment.place))
+        given = (*given, _said(comment))
     if compiled is not None:
         assumed.append(compiled.holds({one: names[one] for one in (*sizes, *statement.relations)}))
     extents = [formula(text, names, f"--grid {text}") for text in (*grid, "1", "1")[:3]]
@@ -244,7 +256,12 @@ def all_sizes(
         arguments=texts,
         like=like,
         given=tuple(dict.fromkeys(given)),
+        preconditions=preconditions,
     )
+
+
+def _said(comment: Comment) -> str:
+    return f"the comment {comment.text} in {comment.place}"
 
 
 def _within(name: str, own: str, e: Expr, bits: int) -> None:

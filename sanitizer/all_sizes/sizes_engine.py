@@ -33,8 +33,8 @@ from kerncap.sanitizer.findings import (
 )
 from kerncap.sanitizer.line_comments import commented
 from kerncap.sanitizer.options import Options
-from kerncap.sanitizer.symbolic.expr import forgetting
-from kerncap.sanitizer.symbolic.solve import Solver, Unknown, Unsat
+from kerncap.sanitizer.symbolic.expr import TRUE, forgetting
+from kerncap.sanitizer.symbolic.solve import Sat, Solver, Unknown, Unsat
 from kerncap.sanitizer.ttir.ir import Operation, memory_operations
 from kerncap.sanitizer.walk import Unsupported, walk
 from kerncap.sanitizer.walk.access import Promise
@@ -48,6 +48,10 @@ def sanitize_all_sizes(problem: AllSizes, options: Options) -> LaunchReport:
     """Check the memory operations of a kernel for every size that ``problem`` states. Runs nothing."""
     with forgetting():
         return _Judge(problem, options).report()
+
+
+class NoSizes(UsageError):
+    """What is stated leaves no sizes."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class _Judge:
         self.started = time.perf_counter()
         self.checks: list[Check] = [one for one in CHECKS if one in self.options.checks]
         self.smallest_launch = launch = self.problem.launch_at({}, grid=(1, 1, 1))
-        self.stated = commented(self.problem.ttir, launch.sources, launch.configuration)
+        self.stated = commented(self.problem.ttir, launch.sources, launch.configuration, launch.ones)
         self.module = self.stated.module
         self.function = self.module.kernel
         self.solver = Solver(None, self.options.solver_timeout_s)
@@ -78,6 +82,7 @@ class _Judge:
         self.notes = [f"checked for all sizes: {', '.join(self.checks)}; the other checks need a launch"]
 
     def report(self) -> LaunchReport:
+        self._refuse_no_sizes()
         settled = [replace(one, verdict=self._tried(one)) for one in self._settled()]
         problem, launch = self.problem, self.smallest_launch
         return LaunchReport(
@@ -147,6 +152,17 @@ class _Judge:
             verdict = self._verdict(operation, "promise", answers)
             found.append(Settled("promise", "none", operation.location, verdict, operation.order))
         return found
+
+    def _refuse_no_sizes(self) -> None:
+        """Of none everything would be proved."""
+        given = self.problem.symbols.given
+        if given is not TRUE and not isinstance(self.asker.ask(TRUE, given), Sat):
+            said = ", ".join(f"{name}={interval}" for name, interval in self.problem.statement.sizes.items())
+            rest = "; ".join(self.problem.given)
+            raise NoSizes(
+                f"{self.problem.name}: no sizes of --for-all {said} were found that meet the rest of what is "
+                f"stated{f' ({rest})' if rest else ''}; state others"
+            )
 
     def _refuse_addresses(self) -> None:
         for operation in self.module.operations():

@@ -211,7 +211,7 @@ def _message(analysis: Analysis, promise: Promise, axis: int, point: Sat) -> str
     if promise.about is not None:
         value = value_at(analysis, promise.about, point.assignment)
         shown = "does not hold" if value is None else f"is {value}"
-        return f"{subject} {shown}, and its comment says {promise.comment}"
+        return f"{subject} {shown}, and the source says {promise.comment}"
     if promise.kind == "assume":
         return f"tl.assume({subject}) does not hold"
     amount = promise.amounts[axis]

@@ -117,6 +117,7 @@ def launch_from_reproducer(
         python_stack=manifest.launch.python_stack,
         sources=texts_of(reproducer),
         configuration=dict(_configuration(manifest)),
+        ones=frozenset(_ones(manifest) - {one.source_name for one in function.arguments}),
         target=target or target_of(manifest.device),
         triton=manifest.platform.packages.get("triton", ""),
     )
@@ -296,6 +297,11 @@ def _tensor(manifest: schema.Manifest, memory: ManifestMemory, name: str, index:
 
 
 _SCALARS = (schema.BoolValue, schema.IntValue, schema.FloatValue, schema.StrValue)
+
+
+def _ones(manifest: schema.Manifest) -> set[str]:
+    runtime = (one for one in manifest.arguments if one.role == "runtime")
+    return {one.name for one in runtime if isinstance(one.value, schema.IntValue) and one.value.value == 1}
 
 
 def _configuration(manifest: schema.Manifest) -> Iterator[tuple[str, str]]:

@@ -14,9 +14,15 @@ from kerncap.format.schema import IntValue
 from kerncap.regular_file import read_regular_text
 from kerncap.replay import worker_process
 from kerncap.replay.worker_process import Program
-from kerncap.sanitizer.all_sizes.captured_sizes import captured_grid, check_contents, described, numbers_of
+from kerncap.sanitizer.all_sizes.captured_sizes import (
+    captured_grid,
+    check_contents,
+    check_preconditions,
+    described,
+    numbers_of,
+)
 from kerncap.sanitizer.all_sizes.launches import all_sizes
-from kerncap.sanitizer.all_sizes.sizes_engine import CHECKS, sanitize_all_sizes
+from kerncap.sanitizer.all_sizes.sizes_engine import CHECKS, NoSizes, sanitize_all_sizes
 from kerncap.sanitizer.all_sizes.specialised import Compiled, Kind, classes_of, without_promises
 from kerncap.sanitizer.all_sizes.stated_sizes import Statement, parse, split
 from kerncap.sanitizer.findings import CHECKS as EVERY_CHECK
@@ -102,8 +108,10 @@ def sanitize_reproducer_for_all(
             reproducer, used, why, [values for _, values in classes],
             trusted=trusted, python=python, program=program,
         )  # fmt: skip
-        problems = _Problems(reproducer, statement, extents, texts, constants, used, asked_for)
-        return [problems.judged(one) for one in _distinct([kinds for kinds, _ in classes], answers)]
+        problems = _Problems(
+            reproducer, statement, extents, texts, constants, numbers_of(named), used, asked_for
+        )
+        return problems.all_judged(_distinct([kinds for kinds, _ in classes], answers))
 
 
 def _distinct(classes: Sequence[Mapping[str, Kind]], answers: Sequence[Mapping[str, str]]) -> list[Compiled]:
@@ -127,8 +135,20 @@ class _Problems:
     grid: Sequence[str]
     texts: Mapping[str, str]
     constants: Mapping[str, int]
+    numbers: Mapping[str, int]  # of the captured launch
     target: str
     options: Options
+
+    def all_judged(self, texts: Sequence[Compiled]) -> list[LaunchReport]:
+        """Raises NoSizes if what is stated leaves sizes for none of them."""
+        found: list[LaunchReport] = []
+        for number, one in enumerate(texts):
+            try:
+                found.append(self.judged(one))
+            except NoSizes:
+                if not found and number == len(texts) - 1:
+                    raise
+        return found
 
     def judged(self, compiled: Compiled) -> LaunchReport:
         label = compiled.named()
@@ -137,12 +157,16 @@ class _Problems:
             note = f"{NOT_SANITISED}: {compiled.error}"
             return LaunchReport(manifest.kernel.name, manifest.launch.grid, (), (note,), label)
         like = launch_from_reproducer(self.reproducer, compiled.ttir, self.target)
+        stated = compiled.classes[0]
+        ones = (name for name in stated if compiled.kinds(name) == {"one"})
+        like = replace(like, ones=frozenset((*(like.ones - stated.keys()), *ones)))
         problem = all_sizes(
             compiled.ttir, self.statement, self.grid, self.texts, self.constants,
             str(self.reproducer.path), like, compiled,
         )  # fmt: skip
         numbers = numbers_of({one.name: one for one in like.arguments})
         check_contents(problem.statement, like, {**self.constants, **numbers})
+        check_preconditions(problem.preconditions, {**self.constants, **self.numbers})
         kept = (
             f"{one.name} stays {like.configuration[one.name]}"
             for one in self.reproducer.manifest.arguments

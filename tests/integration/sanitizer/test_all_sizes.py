@@ -42,6 +42,54 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+OF_PARAMETERS = """
+import os
+os.environ["TRITON_INTERPRET"] = "1"
+import kerncap, torch, triton
+import triton.language as tl
+
+@triton.jit
+@kerncap.invariant("n <= 2 * m")
+def first(
+    x_ptr, out_ptr,
+    n,  # kerncap: BLOCK <= n
+    m, BLOCK: tl.constexpr,
+):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets))
+
+first[(1,)](torch.ones(300), torch.empty(300), 300, M, BLOCK=128)
+"""
+
+
+def of_parameters(folder: Path, m: int) -> Path:
+    program = folder / "program.py"
+    program.write_text(OF_PARAMETERS.replace("M,", f"{m},"))
+    [path] = CommandLine(folder).capture(target=program)
+    return path
+
+
+def test_what_is_said_of_parameters_is_assumed_of_all_sizes(tmp_path: Path) -> None:
+    """Of the texts for which it is compiled, those of n = 1 are for no sizes that are meant."""
+    path = of_parameters(tmp_path, 200)
+    [report] = sanitize_reproducer_for_all(path, ["n=1..9999,m=1..9999"], "1", {}, trusted=True)
+    counts = counts_of(report)
+    assert (counts.violated, counts.unproven) == (0, 0) and counts.proved == 2
+    assert report.for_all is not None
+    assert {"the comment BLOCK <= n in program.py:11", "the comment n <= 2 * m in program.py:8"} <= {
+        *report.for_all.assumed
+    }
+    with pytest.raises(UsageError, match="no sizes of --for-all n=1..100, m=1..9999 were found"):
+        sanitize_reproducer_for_all(path, ["n=1..100,m=1..9999"], "1", {}, trusted=True)
+
+
+def test_what_is_said_of_parameters_was_so_in_the_captured_launch(tmp_path: Path) -> None:
+    path = of_parameters(tmp_path, 100)
+    said = r"program.py:8: the comment says n <= 2 \* m, and n was 300 in the captured launch"
+    with pytest.raises(UsageError, match=said):
+        sanitize_reproducer_for_all(path, ["n=1..9999,m=1..9999"], "1", {}, trusted=True)
+
+
 SHAPE = {"x_ptr": "float32[40,columns]@strides(stride,1)"}
 
 

@@ -9,6 +9,7 @@ import pytest
 import triton
 import triton.language as tl
 
+import kerncap
 from kerncap.errors import UsageError
 from kerncap.sanitizer import engine
 from kerncap.sanitizer.all_sizes.captured_sizes import check_contents
@@ -50,6 +51,18 @@ def rows(x, index, out, n, m, BLOCK: tl.constexpr):
 
 
 @triton.jit
+@kerncap.invariant("n <= 40", "0 < BLOCK <= 4")
+def of_parameters(
+    x, index, out,
+    n,  # kerncap: 0 < n <= m * 9
+    m,
+    BLOCK: tl.constexpr,
+):  # fmt: skip
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < m), mask=at < m)
+
+
+@triton.jit
 def not_understood(x, index, out, n, m, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)  # kerncap: at is small
     row = tl.load(index + at)  # kerncap: 0 <= row < rows
@@ -79,7 +92,7 @@ def test_a_comment_is_checked_for_all_lanes_that_are_loaded() -> None:
         if isinstance(one, Violated)
     ]
     [finding] = found[0].findings
-    assert finding.message == "row is 9, and its comment says 0 <= row < n"
+    assert finding.message == "row is 9, and the source says 0 <= row < n"
     assert finding.location.frame is not None
     assert finding.place is not None
     assert finding.place.lane == (2,)
@@ -92,7 +105,38 @@ def test_a_comment_on_what_is_computed() -> None:
         if isinstance(one, Violated)
         for finding in one.findings
     ]
-    assert finding.message == "at is 8, and its comment says 0 <= at < cdiv(m, BLOCK) * BLOCK"
+    assert finding.message == "at is 8, and the source says 0 <= at < cdiv(m, BLOCK) * BLOCK"
+
+
+@pytest.mark.parametrize(
+    ("n", "message"),
+    [
+        (40, None),
+        (41, "n is 41, and the source says n <= 40"),
+        (0, "n is 0, and the source says 0 < n <= m * 9"),
+    ],
+)
+def test_what_is_said_of_parameters_is_checked_for_the_launch(n: int, message: str | None) -> None:
+    report = engine.sanitize(_of_parameters({"BLOCK": "4"}, n))
+    found = [f for one in _of_comments(report) if isinstance(one, Violated) for f in one.findings]
+    assert [one.message for one in found] == ([] if message is None else [message])
+    assert len(_of_comments(report)) == 3
+
+
+def test_a_parameter_that_is_one_is_known_though_the_compiled_kernel_lacks_it() -> None:
+    launch = _of_parameters({"BLOCK": "4"}, 1)
+    assert "n is not known" in str(engine.sanitize(launch).settled)
+    known = engine.sanitize(replace(launch, ones=frozenset(("n",))))
+    assert [type(one) for one in _of_comments(known)] == [Proved] * 3
+
+
+def _of_parameters(configuration: dict[str, str], n: int) -> Launch:
+    constants, signature = {"BLOCK": 4}, SIGNATURE
+    if n == 1:
+        constants, signature = {**constants, "n": 1}, {k: v for k, v in SIGNATURE.items() if k != "n"}
+    given = {} if n == 1 else {"n": n}
+    launch = launch_of(of_parameters, (1,), signature, constants, x=(40,), index=(5,), out=(5,), m=5, **given)
+    return with_memory(replace(launch, configuration=configuration), {"index": np.zeros(5, np.int32)})
 
 
 def test_a_comment_that_says_nothing_leaves_the_launch_open() -> None:
