@@ -301,7 +301,9 @@ _SCALARS = (schema.BoolValue, schema.IntValue, schema.FloatValue, schema.StrValu
 
 def _ones(manifest: schema.Manifest) -> set[str]:
     runtime = (one for one in manifest.arguments if one.role == "runtime")
-    return {one.name for one in runtime if isinstance(one.value, schema.IntValue) and one.value.value == 1}
+    return {
+        one.name for one in runtime if isinstance(one.value, schema.IntValue) and int(one.value.value) == 1
+    }
 
 
 def _configuration(manifest: schema.Manifest) -> Iterator[tuple[str, str]]:

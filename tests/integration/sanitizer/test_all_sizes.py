@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kerncap.api.sanitize import sanitize_reproducer
 from kerncap.api.sanitize.all_sizes import sanitize_reproducer_for_all
 from kerncap.errors import UsageError
 from kerncap.report.sanitize_answer import counts_of
@@ -62,9 +63,9 @@ first[(1,)](torch.ones(300), torch.empty(300), 300, M, BLOCK=128)
 """
 
 
-def of_parameters(folder: Path, m: int) -> Path:
+def of_parameters(folder: Path, m: int, claim: str = "n <= 2 * m") -> Path:
     program = folder / "program.py"
-    program.write_text(OF_PARAMETERS.replace("M,", f"{m},"))
+    program.write_text(OF_PARAMETERS.replace("M,", f"{m},").replace("n <= 2 * m", claim))
     [path] = CommandLine(folder).capture(target=program)
     return path
 
@@ -88,6 +89,15 @@ def test_what_is_said_of_parameters_was_so_in_the_captured_launch(tmp_path: Path
     said = r"program.py:8: the comment says n <= 2 \* m, and n was 300 in the captured launch"
     with pytest.raises(UsageError, match=said):
         sanitize_reproducer_for_all(path, ["n=1..9999,m=1..9999"], "1", {}, trusted=True)
+
+
+@pytest.mark.parametrize("most", [300, 299])
+def test_what_is_said_of_a_parameter_that_is_one(tmp_path: Path, most: int) -> None:
+    """The compiled kernel has no m."""
+    [report] = sanitize_reproducer(of_parameters(tmp_path, 1, f"n <= {most} * m"), trusted=True)
+    said = [] if most == 300 else ["n is 300, and the source says n <= 299 * m"]
+    assert [one.message for one in report.findings] == said
+    assert counts_of(report).unproven == 0
 
 
 SHAPE = {"x_ptr": "float32[40,columns]@strides(stride,1)"}
