@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Any
+
 import numpy as np
 
 from kerncap.sanitizer.concrete.dataflow import Dataflow
@@ -18,6 +21,7 @@ from kerncap.sanitizer.findings import (
 )
 from kerncap.sanitizer.launch import Launch
 from kerncap.sanitizer.shared.clusters import Cluster
+from kerncap.sanitizer.shared.in_flight import Wait
 from kerncap.sanitizer.shared.needed_operations import needed, unmodelled
 from kerncap.sanitizer.shared.operations import ACTIONS
 from kerncap.sanitizer.shared.program_path import Path
@@ -26,6 +30,7 @@ from kerncap.sanitizer.ttir.ir import Module, Operation
 
 MAX_STEPS = 1_000_000  # operations that are followed, of all paths together
 MAX_PROGRAMS = 1 << 22
+MAX_LATE = 8  # waits that are tried late, of one path
 MAX_BLOCKS = 16  # of a cluster, that reach each other's memory
 _VIEWS = frozenset(
     ("ttg.memdesc_subslice", "ttng.tmem_subslice", "ttg.memdesc_trans", "ttg.memdesc_reshape",
@@ -90,7 +95,8 @@ def _follow(module: Module, launch: Launch, report: Report, blocks: int) -> None
     paths: list[tuple[Programs, int]] = [(np.arange(launch.program_count, dtype=np.int64), 0)]
     while paths:
         programs, taken = paths.pop()
-        run = Path(module, function, launch, programs, wanted, ACTIONS, report, budget, blocks, taken)
+        arguments = (module, function, launch, programs, wanted, ACTIONS, report, budget, blocks, taken)
+        run = Path(*arguments)
         try:
             run.follow()
         except Diverged as several:
@@ -98,8 +104,23 @@ def _follow(module: Module, launch: Launch, report: Report, blocks: int) -> None
         except Stopped as stopped:
             report.stopped = report.stopped or str(stopped)
         else:
+            if not report.violations:
+                _begin_late(run.overrun, report, arguments)
             if run.ends_by_answer and taken + 1 < launch.program_count:
                 paths.append((programs, taken + 1))
+
+
+def _begin_late(waits: list[Wait], report: Report, arguments: tuple[Any, ...]) -> None:
+    """Each such wait may begin once the phase after its own is over, and then has missed its own."""
+    first = {one.operation: one for one in reversed(waits)}
+    for late in list(first.values())[:MAX_LATE]:
+        tried = Report()
+        with suppress(Diverged, Stopped):
+            Path(*arguments[:6], tried, *arguments[7:], late=late).follow()
+        if tried.violations:
+            report.violations.update(tried.violations)
+            report.stopped = report.stopped or tried.stopped
+            return
 
 
 def _verdict(operation: Operation, report: Report, doubt: str, launch: Launch) -> Verdict:

@@ -23,10 +23,17 @@ MAX_CALLS = 16
 
 
 class Path(Run):
-    """Raises Stopped and Diverged."""
+    """Raises Stopped and Diverged.
 
-    def __init__(self, *arguments: Any) -> None:
+    ``late``: a wait, of another path like this one, that begins only once nothing else goes on.
+    ``overrun``: waits that a later phase of their barrier does not wait for.
+    """
+
+    def __init__(self, *arguments: Any, late: Wait | None = None) -> None:
         super().__init__(*arguments)
+        self.overrun: list[Wait] = []
+        self._late = late
+        self._held = False  # the late wait is next
         self._plans: dict[Block, list[tuple[Operation, int]]] = {}
         self._running: list[tuple[Thread, Steps]] = []
         self._waiting: set[Thread] = set()  # for another block to go on
@@ -53,10 +60,13 @@ class Path(Run):
                 except StopIteration:
                     self._running.remove(entry)
                     self.budget[0] -= 1
-            if self.budget[0] == before:
+            if self.budget[0] == before and not self._held:
                 self._stuck()
+            elif self.budget[0] == before:
+                self._held = False
         for barrier in self.initialised:
             for wait in barrier.overrun:
+                self.overrun.append(wait)
                 self.leave_open(
                     wait.operation,
                     f"nothing shows that phase {wait.phase + 1} of {barrier.name} ends after this wait",
@@ -65,6 +75,14 @@ class Path(Run):
     def _stuck(self) -> None:
         if self._waiting:
             raise Stopped("a block uses a barrier of another block that is not initialised")
+        late = self._late
+        for thread, _ in self._running:
+            wait = thread.blocked
+            if late is not None and wait is not None and self._is_late(wait.operation, thread):
+                over = f"if it begins after phase {late.phase + 1} is over"
+                message = f"the wait for phase {late.phase} of {wait.barrier.name} never ends {over}"
+                self.violate(wait.operation, message, thread)
+                raise Stopped("the kernel may never get past a wait")
         for thread, _ in self._running:
             wait = thread.blocked
             if wait is None:
@@ -76,6 +94,15 @@ class Path(Run):
                 thread,
             )
         raise Stopped("the kernel never gets past a wait")
+
+    def _is_late(self, operation: Operation, thread: Thread) -> bool:
+        late = self._late
+        return (
+            late is not None
+            and operation is late.operation
+            and thread.name == late.thread.name
+            and thread.iterations() == late.iterations
+        )
 
     def _plan(self, block: Block) -> list[tuple[Operation, int]]:
         """What counts in the block: 0 flow, 1 an action, 2 a scalar, 3 a use of products, 4 not modelled,
@@ -114,6 +141,10 @@ class Path(Run):
             if kind == 0:
                 yield from self._flow(operation, env, thread)
             elif kind == 1:
+                if self._late is not None and self._is_late(operation, thread):
+                    self._held = True
+                while self._held and self._is_late(operation, thread):
+                    yield
                 wait = yield from self._act(operation, env, thread)
                 if wait is not None:
                     thread.blocked = wait

@@ -150,7 +150,9 @@ def _tiles_stored(c_desc, acc, full, free, tiles, CASE: gl.constexpr):
         if CASE == "accumulator given back early":
             mbarrier.arrive(free.index(slot), count=1)
         value = acc.index(slot).load(layout)
-        if CASE != "accumulator given back early" and CASE != "accumulator not given back":
+        if CASE == "other accumulator given back":
+            mbarrier.arrive(free.index(1 - slot), count=1)
+        elif CASE != "accumulator given back early" and CASE != "accumulator not given back":
             mbarrier.arrive(free.index(slot), count=1)
         if CASE != "result still sent":
             tma.store_wait(0)

@@ -53,6 +53,7 @@ MISTAKES = [
     ("persistent", "accumulator overwritten", "overwrites acc[0], which tmem_load may still be reading"),
     ("persistent", "accumulator given back early", "overwrites acc[0], which tmem_load may still be reading"),
     ("persistent", "accumulator not given back", "the wait for phase 0 of free[0] never ends"),
+    ("persistent", "other accumulator given back", "free[1] never ends if it begins after phase 1 is over"),
     ("persistent", "arrival without a commit", "tmem_load reads acc[0], which tc_gen5_mma may still be"),
     ("persistent", "phase of the other slot", "tmem_load reads acc[1], which tc_gen5_mma may still be"),
     ("persistent", "result still sent", "local_store overwrites out, which a TMA store may still be reading"),
