@@ -15,11 +15,12 @@ from kerncap.sanitizer.launch import ScalarArgument
 from kerncap.sanitizer.shared.in_flight import Thread, Wait, merge
 from kerncap.sanitizer.shared.needed_operations import FLOW, YIELDS, unmodelled
 from kerncap.sanitizer.shared.program_run import Env, Later, Run, Stopped, named
-from kerncap.sanitizer.shared.scalars import Unknown, computed, tile
+from kerncap.sanitizer.shared.scalars import Tile, Unknown, computed, tile
 from kerncap.sanitizer.ttir.ir import Block, Operation, Region, TensorType, Value
 
 Steps = Generator[None, None, list[Any]]
 MAX_CALLS = 16
+ELEMENTS_A_STEP = 256  # of a tensor of indices: as much work as an operation on scalars
 
 
 class Path(Run):
@@ -192,6 +193,8 @@ class Path(Run):
         name = operation.name
         if isinstance(operation.results[0].type, TensorType):
             indices = tile(operation, [env.get(one) for one in operation.operands])
+            if isinstance(indices, Tile):
+                self.budget[0] -= indices.values.size // ELEMENTS_A_STEP
             return indices if indices is not None else Unknown(named(operation.results[0]))
         if name == "arith.constant":
             value = operation.attributes.get("value")

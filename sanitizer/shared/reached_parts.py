@@ -30,7 +30,8 @@ def routes(
     """Blocks, what is used of their parts of the view, and how many elements."""
     values = (*operation.operands, *operation.results)
     registers = next((one.type for one in values if isinstance(one.type, TensorType)), None)
-    if registers is None:
+    kind = memory_type(value.type)
+    if registers is None or kind is None or kind.tensor_memory:
         return [(thread.block, view, 0)]
     found = run.cluster.routes(registers, value.type, thread.block)
     return [(block, view if box is None else _within(view, box), count) for block, box, count in found]

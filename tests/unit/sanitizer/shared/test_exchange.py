@@ -134,6 +134,14 @@ def test_what_is_not_known_is_undecided_by_name(name: str, case: str, said: str)
     assert not is_proved(answers)
 
 
+def test_computed_indices_count_as_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kerncap.sanitizer.shared.check.MAX_STEPS", 2000)
+    assert is_proved(answers_of(exchange("picked", ""), n=3))
+    monkeypatch.setattr("kerncap.sanitizer.shared.program_path.ELEMENTS_A_STEP", 1)
+    answers = answers_of(exchange("picked", ""), n=3)
+    assert set(reasons(answers)) == {"the kernel runs for more operations than are followed"}
+
+
 _ROWS_OF_ONE = """
 #cut = #ttg.nvmma_shared<{swizzlingByteWidth = 128, CGALayout = [[CUT]]}>
 #own = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0], CGALayout = [[BAR]]}>
