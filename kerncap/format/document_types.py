@@ -44,8 +44,10 @@ class Part(Struct, frozen=True, kw_only=True):
 
 def _plain(value: Any) -> Any:
     """What a document may hold beside the built-in types: kinds of them, as numpy's floats, and paths."""
-    kind = next((one for one in (int, float, str) if isinstance(value, one)), os.fspath)
-    return kind(value)
+    for kind in (int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return os.fspath(value)
 
 
 class Document(Part, frozen=True, kw_only=True):
