@@ -59,17 +59,20 @@ def test_a_module_with_several_launches(kerncap: CommandLine, mlp: Path) -> None
     """HALF of each is right as it is, and wrong as anything else; no launch has another one's numbers."""
     candidate = kerncap.folder / "halves.py"
     candidate.write_text((Path(__file__).parent / "halves.py").read_text())
-    options = (
-        "--bound", "norm.ROWS=4:8", "--pin", "half[0].ROWS=2", "--pin", "half[1].ROWS=4",
-        "--bound", "HALF=2:4", "--apply", "--json",
-    )  # fmt: skip
+    space = {"norm.ROWS": [4, 8], "half[0].ROWS": 2, "half[1].ROWS": [4, 3], "HALF": [2, 4]}
+    (kerncap.folder / "space.json").write_text(json.dumps({"parameters": space}))
+    options = ("--space", "space.json", "--apply", "--json")
     done = kerncap("tune", mlp, "--candidate", candidate, *DEAD, *options)
     document = done.document
     assert done.status == 0 and document["result"] == "pass", done.stderr
     states = {
         tuple(trial["point"][name] for name in ("norm.ROWS", "half[0].HALF", "half[1].HALF")): trial
         for trial in document["trials"]
+        if trial["point"]["half[1].ROWS"] == 4
     }
+    pruned = [trial for trial in document["trials"] if trial["point"]["half[1].ROWS"] == 3]
+    assert pruned and all(trial["state"] == "pruned" for trial in pruned)
+    assert re.fullmatch(r"half\[1\]: line \d+: a range of 3 is not a power of two", pruned[0]["reason"])
     assert states.keys() == {(rows, *halves) for rows in (4, 8) for halves in product((2, 4), repeat=2)}
     for (_, *halves), trial in states.items():
         assert trial["state"] in (("timed", "slow") if halves == [2, 2] else ("wrong",)), trial
@@ -85,17 +88,6 @@ def test_a_module_with_several_launches(kerncap: CommandLine, mlp: Path) -> None
     scope: dict[str, list[dict[str, Any]]] = {}
     exec(candidate.read_text().partition("]  # fmt: skip")[0] + "]", scope)
     assert [launch["arguments"]["ROWS"] for launch in scope["LAUNCHES"]] == [rows, 2, 4]
-
-
-def test_a_launch_that_can_t_be_is_pruned_by_its_name(kerncap: CommandLine, mlp: Path) -> None:
-    candidate = kerncap.folder / "halves.py"
-    candidate.write_text((Path(__file__).parent / "halves.py").read_text())
-    rows = {f"half[{number}].ROWS": [2, 3] if number else 2 for number in (0, 1)}
-    (kerncap.folder / "space.json").write_text(json.dumps({"parameters": rows}))
-    done = kerncap("tune", mlp, "--candidate", candidate, *DEAD, "--space", "space.json", "--json")
-    states = {trial["point"]["half[1].ROWS"]: trial for trial in done.document["trials"]}
-    assert states[2]["state"] == "timed" and states[3]["state"] == "pruned", done.stderr
-    assert re.fullmatch(r"half\[1\]: line \d+: a range of 3 is not a power of two", states[3]["reason"])
 
 
 @pytest.mark.long
