@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.native.amd_gpu.isa import LANES, RSRC1, registers
+from tests.native.amd_gpu.isa import LANES, RSRC1, registers, run_code
 
 pytestmark = pytest.mark.long  # builds the emulator's instructions apart
 
@@ -35,6 +35,12 @@ INTEGERS = {
     "{d}, 17, {b}, {n}": "v_cndmask_b32_e64",
     "{m}, {a}, {u}": "v_cmp_eq_u32_e64 v_cmp_lt_i32_e64 v_cmp_ne_i32_e64 v_cmp_gt_u32_e64",
     "{m}, {a}, {b}": "v_cmp_le_u32_e64 v_cmp_ge_i32_e64",
+    "{d}, -1, {a}": "v_mbcnt_lo_u32_b32 v_mbcnt_hi_u32_b32",
+    # Of the scalar unit, among the others and behind them.
+    "{m}, {m}, {n}": "s_and_b64 s_or_b64 s_andn2_b64 s_xor_b64 s_nand_b64",
+    "s8, 77": "s_mov_b32",
+    "s9, s9, {u}": "s_add_u32 s_addc_u32 s_and_b32",
+    "s9, vcc_lo, s8": "s_xor_b32 s_cselect_b32",
 }
 REALS = {
     "{d}, {a}": "v_rndne_f32_e32 v_ceil_f32_e32 v_trunc_f32_e32 "
@@ -48,6 +54,9 @@ REALS = {
     "{d}, -{a}, {b}, {n}": "v_cndmask_b32_e64",
     "{p}, {q}, {r} op_sel:[1,0] op_sel_hi:[0,1]": "v_pk_add_f32 v_pk_mul_f32",
     "{p}, {q}, {r}, {q} op_sel_hi:[0,1,1]": "v_pk_fma_f32",
+    "{d}, {m}, {a}, {b}, {a}": "v_div_scale_f32",
+    "{d}, {a}, -{b}, {a}": "v_div_fmas_f32",
+    "{d}, {a}, {b}, -{a}": "v_div_fixup_f32",
     "{m}, {a}, {b}": "v_cmp_eq_f32_e64 v_cmp_lt_f32_e64 v_cmp_le_f32_e64 v_cmp_u_f32_e64 v_cmp_neq_f32_e64 "
     "v_cmp_nlt_f32_e64 v_cmp_nle_f32_e64 v_cmp_o_f32_e64 v_cmp_nlg_f32_e64 v_cmp_nge_f32_e64 "
     "v_cmp_ngt_f32_e64 v_cmp_lg_f32_e64 v_cmp_ge_f32_e64 v_cmp_gt_f32_e64",
@@ -113,3 +122,95 @@ def test_a_stretch_leaves_what_its_instructions_leave(kind: str, active: str) ->
         if kind != "integers":
             together, alone = together.view(np.float32), alone.view(np.float32)
         np.testing.assert_array_equal(together, alone)
+
+
+# Sources of words, at addresses side by side, in windows, the same for all, anywhere: v1 to v4. LDS has the
+# lanes' squares, and memory at s[4:5] (v[32:33] for each lane) other numbers.
+PLACES = [
+    "v_mul_lo_u32 v9, v0, v0",
+    "ds_write_b32 v1, v9",
+    "v_and_b32_e32 v2, 0x44, v1",
+    "v_mov_b32_e32 v3, 40",
+    "v_mul_lo_u32 v4, v1, 12",
+    "v_and_b32_e32 v4, 0xfc, v4",
+    "v_mov_b32_e32 v33, s5",
+    "v_add_co_u32_e32 v32, vcc, s4, v1",
+    "v_addc_co_u32_e32 v33, vcc, 0, v33, vcc",
+]
+LOADS = [
+    "v_add_u32_e32 v8, 4, v3",
+    "ds_read_b32 v128, v1",
+    "ds_read2_b32 v[130:131], v2 offset1:17",
+    "ds_read_b32 v129, v8 offset:8",
+    "ds_read2_b32 v[132:133], v4 offset0:1",
+    "ds_read_b64 v[136:137], v2",
+    "ds_read_b96 v[138:140], v3",
+    "ds_read_b128 v[144:147], v2 offset:16",
+    "v_add_u32_e32 v134, v128, v133",
+    "global_load_dword v141, v1, s[4:5]",
+    "global_load_dword v142, v4, s[4:5] offset:4",
+    "global_load_dword v143, v[32:33], off",
+    "flat_load_dword v135, v[32:33]",
+    "v_add_u32_e32 v134, v134, v142",
+    "ds_read_b32 v4, v4",
+    "global_load_dword v32, v[32:33], off",
+    "v_add_u32_e32 v135, v4, v135",
+    "v_xor_b32_e32 v135, v32, v135",
+]
+
+
+@pytest.mark.parametrize("active", EXEC)
+def test_a_stretch_loads_what_its_instructions_load(active: str) -> None:
+    words = np.random.default_rng(1).integers(0, 1 << 32, (4, LANES), np.uint32)
+    together, alone = (
+        registers(
+            "\n".join([*PLACES, f"s_mov_b64 exec, {EXEC[active]}", *text]), words, 20, "gfx90a", lds=512
+        )
+        for text in (LOADS, ["s_set_gpr_idx_on s30, 0x0", *LOADS, "s_set_gpr_idx_off"])
+    )
+    np.testing.assert_array_equal(together, alone)
+    assert active == "no lane" or together.any()
+
+
+@pytest.mark.parametrize("active", ["all lanes", "some lanes"])
+@pytest.mark.parametrize(
+    "reads",
+    [
+        [
+            "v_add_u32_e32 v2, 4, v1",
+            "ds_read_b32 v3, v2 offset:4",
+            "v_mov_b32_e32 v2, 0",
+            "ds_read_b32 v4, v2",
+        ],
+        ["s_mov_b64 s[6:7], 0x4000", "global_load_dword v3, v1, s[6:7]", "v_add_u32_e32 v2, 4, v1"],
+        ["v_add_u32_e32 v2, 4, v1", "s_mov_b64 s[6:7], 0x4000", "s_load_dword s8, s[6:7], 0x10"],
+        ["s_mov_b64 s[6:7], 0x4000", "v_add_u32_e32 v2, 4, v1", "global_store_dword v2, v1, s[6:7]"],
+    ],
+)
+def test_what_a_stretch_cannot_reach_is_named(reads: list[str], active: str) -> None:
+    """By the instruction's own text, pc and address, although rows before it have run on."""
+    start = [f"s_mov_b64 exec, {EXEC[active]}", "v_lshlrev_b32_e32 v1, 2, v0"]
+    together, alone = (
+        run_code("\n".join(text), lds=108)
+        for text in ([*start, *reads], [*start, "s_set_gpr_idx_on s30, 0x0", *reads])
+    )
+    assert together.fault in ("aperture", "memory")
+    assert (together.fault, together.address, together.text) == (alone.fault, alone.address, alone.text)
+    assert together.pc == alone.pc - 4
+
+
+def test_a_loop_that_runs_as_one_ends() -> None:
+    loop = ["s_mov_b32 s6, 0", "v_mov_b32_e32 v128, 0", "again: v_add_u32_e32 v128, s6, v128"]
+    loop += ["s_add_u32 s6, s6, 1", "s_cmp_lg_u32 s6, 1000", "s_cbranch_scc1 again"]
+    nothing = np.zeros((1, LANES), np.uint32)
+    assert (registers("\n".join(loop), nothing, 1, "gfx90a") == 499500).all()
+
+
+@pytest.mark.parametrize(
+    "chooses", ["v_cmp_gt_u32_e64 exec, 9, v0", "v_cmpx_gt_u32_e32 9, v0", "s_mov_b64 exec, 15"]
+)
+def test_what_chooses_lanes_counts_for_what_follows(chooses: str) -> None:
+    text = ["v_mov_b32_e32 v128, 1", chooses, "v_mov_b32_e32 v128, 2", "v_add_u32_e32 v128, v128, v0"]
+    [got] = registers("\n".join(text), np.zeros((1, LANES), np.uint32), 1, "gfx90a")
+    active = np.arange(LANES) < (4 if chooses.startswith("s_") else 9)
+    np.testing.assert_array_equal(got, np.where(active, np.arange(LANES) + 2, 1))

@@ -110,6 +110,7 @@ class Worker {
     try {
       take_groups(helpers);
     } catch (const Stop& stop) {
+      if (stop.at) last_ = stop.at;
       const u64 pc = last_ ? last_->pc : pc_;
       if (wave_ && last_ && !last_->steers) wave_->pc = last_->after;
       Fault fault = fault_of(stop, pc, last_);
@@ -201,8 +202,9 @@ class Worker {
       const Instruction* previous = std::exchange(last_, nullptr);
       const Instruction& in = singly ? code_.at(wave.pc) : code_.behind(previous, wave.pc);
       if (in.steers || singly) {
-        left--;
         run_alone(wave, in, tells);
+        const u64 done = in.count * (1 + std::exchange(wave.rounds, 0));
+        left -= left < done ? left : done;
       } else {
         left = run_block(wave, in, left);
         wave.pc = last_->after;
@@ -265,8 +267,7 @@ class Worker {
       if (!group.waves[k]) group.waves[k] = std::make_unique<Wave>(run_.shared);
       Wave& wave = *group.waves[k];
       wave.reset(kernel.vector_registers, kernel.accumulation_registers);
-      wave.lds = group.lds.data();
-      wave.lds_bytes = kernel.lds_bytes;
+      wave.use_lds(group.lds.data(), kernel.lds_bytes);
       kernel.start_wave(wave, position, k);
     }
   }

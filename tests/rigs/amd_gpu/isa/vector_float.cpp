@@ -27,25 +27,21 @@ constexpr std::array<f64, 11> series = [] {
 }();
 Powers powers_of_two(const f32* from) {
   // What an f32 has no place for. The series is right to 2^-41, and the library to 1/256 of the last place.
-  constexpr u32 lost = (u32{1} << (52 - 23)) - 1, middle = (lost + 1) / 2, close = middle >> 5;
+  constexpr u32 lost = (u32{1} << (52 - 23)) - 1, middle = (lost + 1) / 2, close = middle >> 6;
   Powers powers;
-  Lanes<u32> ordinary, sure;
-  Lanes<f64> x;
-  Lanes<u64> bits;
-  // Loops that the compiler makes vectors of.
-  for (unsigned l = 0; l < lanes; l++) ordinary[l] = (as<u32>(from[l]) & 0x7fffffff) < as<u32>(126.0f);
-  for (unsigned l = 0; l < lanes; l++) x[l] = static_cast<f64>(ordinary[l] ? from[l] : 0.0f);
+  Lanes<u32> sure;
   for (unsigned l = 0; l < lanes; l++) {
+    const bool ordinary = (as<u32>(from[l]) & 0x7fffffff) < as<u32>(126.0f);
+    const f64 x = static_cast<f64>(ordinary ? from[l] : 0.0f);
     // The nearest whole number is in the lowest bits of such a sum.
-    const f64 shifted = x[l] + 0x1.8p52, y = x[l] - (shifted - 0x1.8p52);
+    const f64 shifted = x + 0x1.8p52, y = x - (shifted - 0x1.8p52);
     f64 sum = series[10];
-    for (unsigned k = 10; k--;) sum = sum * y + series[k];
-    bits[l] = as<u64>(sum) + (as<u64>(shifted) << 52);
-  }
-  for (unsigned l = 0; l < lanes; l++) powers.value[l] = static_cast<f32>(as<f64>(bits[l]));
-  for (unsigned l = 0; l < lanes; l++) {
-    const u32 behind = low32(bits[l] & lost);
-    sure[l] = ordinary[l] & (behind - (middle - close) >= 2 * close);
+#pragma GCC unroll 10
+    for (unsigned k = 10; k--;) sum = std::fma(sum, y, series[k]);
+    const u64 bits = as<u64>(sum) + (as<u64>(shifted) << 52);
+    powers.value[l] = static_cast<f32>(as<f64>(bits));
+    const u32 behind = low32(bits & lost);
+    sure[l] = ordinary & (behind - (middle - close) >= 2 * close);
   }
   powers.sure = mask_of(sure);
   return powers;

@@ -33,11 +33,11 @@ u8* Reach::search(u64 va, u64 bytes, bool write) {
   }
   if (!recent_[0].holds(va, 1)) {
     Mapping found;
-    if (!memory_.find(va, found)) stop_unreachable(memory_, va, write);
+    if (!memory_->find(va, found)) stop_unreachable(*memory_, va, write);
     std::rotate(recent_.begin(), recent_.end() - 1, recent_.end());
     recent_[0] = found;
   }
-  if (write && !recent_[0].writable) stop_unreachable(memory_, va, write);
+  if (write && !recent_[0].writable) stop_unreachable(*memory_, va, write);
   return recent_[0].holds(va, bytes) ? recent_[0].host + (va - recent_[0].device_va) : nullptr;
 }
 

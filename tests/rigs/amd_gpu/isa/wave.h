@@ -2,6 +2,7 @@
 #ifndef KERNCAP_AMD_GPU_ISA_WAVE_H
 #define KERNCAP_AMD_GPU_ISA_WAVE_H
 
+#include <cstddef>
 #include <cstring>
 #include <memory>
 
@@ -21,6 +22,7 @@ struct Stop {
   u64 address = 0;
   bool write = false;
   u32 trap_id = 0;
+  const Instruction* at = nullptr;  // of several that run as one, if not the last
 };
 [[noreturn]] void stop_unreachable(const PageTable& memory, u64 va, bool write);
 [[noreturn]] void stop_aperture(const char* what, u64 va, bool write);
@@ -39,11 +41,11 @@ struct Shared {
 // Recently used mappings, so that a lane's access is a comparison and not a search under a lock.
 class Reach {
  public:
-  explicit Reach(const PageTable& memory) : memory_(memory) {}
+  explicit Reach(const PageTable& memory) : memory_(&memory) {}
 
   // Before the lanes of an instruction: mappings are stable only between map and unmap.
   void refresh() {
-    const u64 now = memory_.generation();
+    const u64 now = memory_->generation();
     if (now == generation_) return;
     generation_ = now;
     recent_ = {};
@@ -68,30 +70,47 @@ class Reach {
   }
   void read(u64 va, void* to, u32 bytes);
   void write(u64 va, const void* from, u32 bytes);
+  // Where in this the mappings used before are.
+  static constexpr unsigned mappings = 4;
+  static constexpr size_t offset_of_mappings() { return offsetof(Reach, recent_); }
 
  private:
   u8* search(u64 va, u64 bytes, bool write);
 
-  const PageTable& memory_;
+  const PageTable* memory_;
   u64 generation_ = 0;
-  std::array<Mapping, 4> recent_{};
+  std::array<Mapping, mappings> recent_{};
 };
 
-struct Wave {
-  explicit Wave(const Shared& shared) : shared(shared), reach(*shared.dispatch->memory) {}
-  // Registers as the hardware would hand them to a new wave, made reproducible: zero.
-  void reset(u32 vector_registers, u32 accumulation_registers);
+// What machine code of the host reaches by its offset.
+struct Registers {
+  explicit Registers(const PageTable& memory) : reach(memory) {}
 
   alignas(64) u32 vector[512][lanes];                // v0 to v255, a0 to a255
   alignas(64) u32 scalar[scalar_registers + lanes];  // whole rows, and a pair may begin at the last
-  const Shared& shared;
-  Reach reach;
+  bool scc = false;
   u8* lds = nullptr;
   u32 lds_bytes = 0;
+  u32 lds_words_end = 0,
+      lds_rows_end = 0;  // from these addresses on LDS has no whole word, no sixteen of them
+  void use_lds(u8* at, u32 bytes) {
+    lds = at, lds_bytes = bytes;
+    lds_words_end = bytes < 4 ? 0 : bytes - 3, lds_rows_end = bytes < 64 ? 0 : bytes - 63;
+  }
+  Reach reach;
+  const Instruction* called = nullptr;  // by a stretch
+};
+
+struct Wave : Registers {
+  explicit Wave(const Shared& shared) : Registers(*shared.dispatch->memory), shared(shared) {}
+  // Registers as the hardware would hand them to a new wave, made reproducible: zero.
+  void reset(u32 vector_registers, u32 accumulation_registers);
+
+  const Shared& shared;
   u64 pc = 0;    // set where an instruction steers, and between turns
   u32 mode = 0;  // the MODE register; mode.h
   u64 carry_out = 0;
-  bool scc = false;
+  u32 rounds = 0;         // of a loop, that its instructions ran as one
   bool indexing = false;  // s_set_gpr_idx_on: M0 shifts the registers of vector instructions
   bool done = false, at_barrier = false;
   const Instruction* last = nullptr;  // that it executed before it waited
