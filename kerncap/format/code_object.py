@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from kerncap.format.elf import DYNSYM, NOBITS, OBJECT, SYMTAB, Elf, ElfProblem, Symbol
+from kerncap.format.elf import DYNSYM, FUNCTION, NOBITS, OBJECT, SYMTAB, Elf, ElfProblem, Symbol
 
 MACHINE = 224  # EM_AMDGPU
 MAX_METADATA_BYTES = 64 << 20
@@ -132,6 +132,23 @@ class CodeObject:
         known = {(each.name, each.value) for each in self._objects(DYNSYM)}
         rest = [each for each in self._objects(SYMTAB) if (each.name, each.value) not in known]
         return rest[:MAX_VARIABLES]
+
+    def code(self, kernel: str) -> memoryview | None:
+        """The machine code of the kernel of that (mangled) name; None if no symbol says where it is."""
+        try:
+            for symbol in self._elf.symbols(DYNSYM, only=FUNCTION):
+                if symbol.name == kernel and 0 < symbol.section < len(self._elf.sections):
+                    section = self._elf.sections[symbol.section]
+                    start = symbol.value - section.address
+                    return self._elf.content(section)[start : start + symbol.size] if start >= 0 else None
+        except ElfProblem:
+            return None
+        return None
+
+    def all_code(self) -> memoryview:
+        """That of every function."""
+        section = self._elf.section(".text")
+        return self._elf.content(section) if section is not None else memoryview(b"")
 
     def initial_value(self, symbol: Symbol, size: int) -> bytes | None:
         """The first bytes of a variable as the file has them; None if it does not."""

@@ -206,6 +206,8 @@ bool LaunchCapture::prepare() {
   limits_ = device_.limits();
   leave();
   ImageFacts known = process_.facts_of(*launch_.kernel, facts_.arch);
+  why_ = known.refusal;
+  if (!why_.empty()) return false;
   parameters_ = known.has_parameters ? known.parameters : launch_.kernel->layout;
   parameters_known_ = known.has_parameters || launch_.kernel->layout_known;
   request_.roots = std::move(known.parameters);

@@ -39,6 +39,7 @@ struct ImageFacts {
   // Where the kernel's own parameters lie in the launch's bytes; what is between them is the runtime's.
   std::vector<Parameter> parameters;
   bool has_parameters = false;
+  std::string refusal;  // why no capture of the kernel can be replayed
 };
 
 // A kept capture that --last may yet drop.

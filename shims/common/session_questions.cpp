@@ -92,6 +92,7 @@ bool ProcessCapture::ask_facts(const Kernel& kernel, const std::string& arch, Im
       if (entry.items.size() != 3) continue;
       facts->statics.push_back({entry.items[0].text, number_of(entry.items[1]), number_of(entry.items[2])});
     }
+  if (const json::Value* found = reply.find(key::refusal)) facts->refusal = found->text;
   const json::Value* parameters = reply.find(key::parameters);
   if (parameters == nullptr || parameters->kind != json::Value::Kind::array) return true;
   facts->has_parameters = true;

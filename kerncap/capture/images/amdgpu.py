@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from kerncap.capture.images.amdgpu_instructions import has_images
 from kerncap.capture.images.problem import ImageProblem
 from kerncap.format import schema
 from kerncap.format.code_object import CodeObject, CodeObjectProblem, KernelMetadata
 
 MAX_HIDDEN_TEXT = 4096
+IMAGES = (
+    "its code reads or writes images (textures, surfaces), whose memory can't be captured on AMD GPUs; "
+    "a variant that loads from ordinary memory can be"
+)
 
 
 def read(data: bytes | memoryview) -> CodeObject:
@@ -37,6 +42,8 @@ def globals_answer(data: bytes | memoryview, kernel: str | None) -> dict[str, An
     metadata = found.kernel(kernel) if kernel else None
     if metadata is not None:
         answer["parameters"] = [[each.offset, each.size] for each in metadata.explicit]
+        if has_images(found, metadata):
+            answer["refusal"] = IMAGES
     return answer
 
 

@@ -177,6 +177,7 @@ class key:
     rank = "rank"
     ranks = "ranks"
     reason = "reason"
+    refusal = "refusal"
     region = "region"
     regions = "regions"
     requires_grad = "requires_grad"

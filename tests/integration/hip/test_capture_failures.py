@@ -30,6 +30,17 @@ def test_a_launch_that_does_not_fault_is_dropped(bench: Bench, failures: tuple[s
     assert run.document["captured"] == []
 
 
+def test_a_kernel_with_images_is_refused_by_name(bench: Bench, programs: Programs) -> None:
+    run = bench.capture("-k", "^(samples|calls|plain)$", program=(programs("images"),))
+    [manifest] = run.manifests().values()
+    assert manifest.kernel.name == "plain"
+    failed = run.document["failed"]
+    assert [line.partition(": ")[0] for line in failed] == ["samples(float*)", "calls(float*)"]
+    assert all("images (textures, surfaces), whose memory can't be captured" in line for line in failed), (
+        failed
+    )
+
+
 def test_after_a_fault_the_last_launches_are_named(bench: Bench, failures: tuple[str, ...]) -> None:
     done = bench(
         "capture", "-k", "^good$", "--no-self-check", "--", *bench.rig.run_prefix, *failures, "fault"
