@@ -202,7 +202,7 @@ class Machine:
             self.steered.append((line, int(region[0]), self.number))
         if lanes.size:
             wrong = _flags(False if pointer.exact is None else pointer.exact != pointer.data, shape, lanes)
-            if condition.exact is not None:
+            if condition.exact is not None and _is_of(condition, addresses.reshape(shape)):
                 wrong = wrong | ~spread(condition.exact, shape).ravel()[lanes]
             values = None
             if kind == "store" and value is not None:
@@ -305,6 +305,29 @@ def dtype_of(kind: str) -> np.dtype[Any]:
 def _full(shape: Any, value: Any, kind: str) -> Value:
     data = np.full(tuple(int(one) for one in shape), value, np.float32 if kind[0] == "f" else np.int64)
     return Value(data, kind)
+
+
+def _is_of(condition: Value, addresses: Any) -> bool:
+    """Whether what wrapped in a mask is what the addresses step by, not some number beside it."""
+    return not condition.compared or any(
+        _steps_by(addresses, spread(one, addresses.shape)) for one in condition.compared
+    )
+
+
+def _steps_by(addresses: Any, index: Any) -> bool:
+    """Whether each step along an axis is the same multiple of the index's; True if that has none."""
+    factor = None
+    for axis in range(addresses.ndim):
+        steps = np.unique(np.diff(np.asarray(index, np.float64), axis=axis))
+        if not steps.any():
+            continue
+        moves = np.unique(np.diff(addresses, axis=axis))
+        if len(steps) > 1 or len(moves) > 1 or moves[0] == 0 or moves[0] % steps[0]:
+            return False
+        if factor not in (None, moves[0] // steps[0]):
+            return False
+        factor = moves[0] // steps[0]
+    return True
 
 
 def _flags(flags: Any, shape: tuple[int, ...], lanes: Any) -> Any:

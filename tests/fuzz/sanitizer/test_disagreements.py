@@ -116,6 +116,19 @@ def test_a_shift_too_far_wraps_to_nothing(number: str) -> None:
     assert found.answer == "fail" and found.checks["violated"] == 1
 
 
+@first_of("number", ["o * i", "o + i + 120"])
+def test_a_wrap_of_a_number_beside_the_address_is_no_overflow(number: str) -> None:
+    """What lets an access happen counts if the address steps by it."""
+    body = (
+        "o = p * 8 + tl.arange(0, 8)\ni = tl.load(z + o)\n"
+        f"tl.store(y + o, 1.0, mask=((({number}).to(tl.int8)).to(tl.int64) < n) & (o < 8))"
+    )
+    found = outcome(body, (Y, Tensor("z", "i64", (0, 16), size=32)), n=0)
+    assert found.answer == "pass", found.reasons
+    found = outcome(body.replace(number, "o + 124"), (Y, Tensor("z", "i64", (0, 16), size=32)), n=0)
+    assert found.answer == "fail" and found.checks["violated"] == 1
+
+
 def test_what_a_narrower_type_loses_behind_a_shift() -> None:
     """All of it: whatever the program, the index is 0."""
     body = "i = ((p + 1).to(tl.int64) * 67108864 >> 3).to(tl.int16)\ntl.store(y + i + p, 1.0)"

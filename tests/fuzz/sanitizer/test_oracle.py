@@ -119,6 +119,14 @@ def test_wrap_around_counts_where_it_makes_the_address(text: str, key: str | Non
     assert found - {"oob"} == ({key} if key else set())
 
 
+@pytest.mark.parametrize("text, must", [("o + 120", True), ("p + 126", True), ("(o + 12) * (o + 12)", False)])
+def test_wrap_around_of_a_mask_counts_if_the_address_steps_by_it(text: str, must: bool) -> None:
+    body = f"i = ({text}).to(tl.int8).to(tl.int32)\ntl.store(y + o, 1.0, mask=(i < 0) & (o < n))"
+    found = verdict(body)
+    assert any(one[0] == "overflow" for one in found.must) == must
+    assert any(one[0] == "overflow" for one in found.may)
+
+
 @pytest.mark.parametrize(
     "text, broken",
     [

@@ -76,18 +76,21 @@ class Value:
 
     ``exact``: the integer had no width been in its way, None where that is the same. ``undefined``: per
     element, False where all of it is defined. ``wrapped``: some integer on the way here wrapped around.
+    ``compared``: of a condition, the exact integers that it would be another one by.
     """
 
-    __slots__ = ("data", "exact", "kind", "undefined", "wrapped")
+    __slots__ = ("compared", "data", "exact", "kind", "undefined", "wrapped")
 
     def __init__(
-        self, data: Any, kind: str, exact: Any = None, undefined: Any = False, wrapped: bool = False
-    ) -> None:
+        self, data: Any, kind: str, exact: Any = None, undefined: Any = False, wrapped: bool = False,
+        compared: tuple[Any, ...] = (),
+    ) -> None:  # fmt: skip
         self.data = data
         self.kind = kind
         self.exact = exact
         self.undefined = undefined
         self.wrapped = wrapped
+        self.compared = compared
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -119,7 +122,8 @@ class Value:
         undefined = self.undefined
         if undefined is not False:
             undefined = change(spread(undefined, self.shape))
-        return Value(change(np.asarray(self.data)), self.kind, exact, undefined, self.wrapped)
+        compared = tuple(change(spread(one, self.shape)) for one in self.compared)
+        return Value(change(np.asarray(self.data)), self.kind, exact, undefined, self.wrapped, compared)
 
     def __getitem__(self, index: Any) -> Value:
         return self.map(lambda array: array[index])
@@ -372,7 +376,7 @@ def _bitwise(name: str, left: Any, right: Any) -> Value:
                 decides(b) & np.logical_not(right.undefined)
             )
             undefined = np.logical_and(undefined, np.logical_not(sure))
-        return Value(logical(a, b), "i1", exact, undefined, wrapped)
+        return Value(logical(a, b), "i1", exact, undefined, wrapped, left.compared + right.compared)
     if kind != left.kind or kind != right.kind:
         left, right = left.to(kind), right.to(kind)
         a, b = left.data, right.data
@@ -400,4 +404,6 @@ def _compare(operation: Any, left: Any, right: Any) -> Value:
     if left.exact is not None or right.exact is not None:
         exact = operation(left.free, right.free)
     undefined = either(left.undefined, right.undefined)
-    return Value(operation(left.data, right.data), "i1", exact, undefined, left.wrapped or right.wrapped)
+    compared = tuple(one.exact for one in (left, right) if one.exact is not None)
+    wrapped = left.wrapped or right.wrapped
+    return Value(operation(left.data, right.data), "i1", exact, undefined, wrapped, compared)

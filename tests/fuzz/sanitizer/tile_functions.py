@@ -24,7 +24,8 @@ def choose(condition: Value, yes: Any, no: Any) -> Value:
         undefined = np.where(condition.data, yes.undefined, no.undefined)
     undefined = either(undefined, condition.undefined)
     wrapped = yes.wrapped or no.wrapped or condition.wrapped
-    return Value(np.where(condition.data, yes.data, no.data), kind, exact, undefined, wrapped)
+    compared = yes.compared + no.compared + condition.compared
+    return Value(np.where(condition.data, yes.data, no.data), kind, exact, undefined, wrapped, compared)
 
 
 def extreme(operation: Any, left: Any, right: Any) -> Value:
