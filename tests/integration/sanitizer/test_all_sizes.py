@@ -11,6 +11,7 @@ from kerncap.api.sanitize.all_sizes import sanitize_reproducer_for_all
 from kerncap.errors import UsageError
 from kerncap.report.sanitize_answer import counts_of
 from tests.integration.conftest import CommandLine
+from tests.parameters import first_of
 from tests.unit.format.damage import GOLDEN_BLOCK
 
 PROGRAM = """
@@ -91,7 +92,7 @@ def test_what_is_said_of_parameters_was_so_in_the_captured_launch(tmp_path: Path
         sanitize_reproducer_for_all(path, ["n=1..9999,m=1..9999"], "1", {}, trusted=True)
 
 
-@pytest.mark.parametrize("most", [300, 299])
+@first_of("most", [299, 300])
 def test_what_is_said_of_a_parameter_that_is_one(tmp_path: Path, most: int) -> None:
     """The compiled kernel has no m."""
     [report] = sanitize_reproducer(of_parameters(tmp_path, 1, f"n <= {most} * m"), trusted=True)
