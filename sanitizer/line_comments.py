@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import textwrap
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -110,10 +111,9 @@ def _read(file: str, text: str) -> tuple[Comment, ...]:
             mark = _MARK.match(token.string) if token.type == tokenize.COMMENT else None
             if mark is not None and token.line[: token.start[1]].strip():
                 found.append(_parsed(Comment(file, token.start[0], mark.group(1))))
-        functions = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef)]
-    except (tokenize.TokenError, SyntaxError, ValueError, RecursionError, MemoryError):
+    except (tokenize.TokenError, SyntaxError):
         return ()
-    for function in functions:
+    for function in _functions(text):
         parameters = {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
         signature = range(function.lineno, function.body[0].lineno)
         found = [
@@ -124,6 +124,15 @@ def _read(file: str, text: str) -> tuple[Comment, ...]:
             one = _parsed(Comment(file, line, claim, kernel=function.name))
             found.append(one if one.name in parameters else replace(one, name=""))
     return tuple(found)
+
+
+def _functions(text: str) -> list[ast.FunctionDef]:
+    """Those of a text, which may be only a part of a file; none if it can't be read as it is."""
+    try:
+        tree = ast.parse(textwrap.dedent(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
 
 
 def _claims(function: ast.FunctionDef) -> Iterator[tuple[int, str]]:

@@ -43,6 +43,16 @@ def test_forms(text: str, name: str, low: str | None, high: str | None) -> None:
     assert (found.line, found.name, found.low, found.high) == (1, name, low, high)
 
 
+@pytest.mark.parametrize(
+    ("text", "kernel"), [("    def k(\n        n,{}\n    ):", "k"), ("    i = 1{}\n    j = = 2", "")]
+)
+def test_a_part_of_a_file_is_read_as_well(text: str, kernel: str) -> None:
+    name = "n" if kernel else "i"
+    body = "\n        return" if kernel else ""
+    found = comments_of("k.py", {"k.py": f"\n{text.format(f'  # kerncap: 0 < {name}')}{body}\n"})
+    assert [(one.name, one.kernel) for one in found] == [(name, kernel)]
+
+
 @triton.jit
 def rows(x, index, out, n, m, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # kerncap: 0 <= at < cdiv(m, BLOCK) * BLOCK
