@@ -90,8 +90,8 @@ class Devices:
 
     def finals(self, points: Mapping[str, Sequence[Point]], rounds: int) -> list[Final]:
         """Each launch's on one device, and one bench at a time on each, so that times can be compared."""
-        benches = self._at_different_places()
         digests = list(points)
+        benches = self._at_different_places()[: len(digests)]
         shares = [
             {digest: points[digest] for digest in digests[place :: len(benches)]}
             for place in range(len(benches))

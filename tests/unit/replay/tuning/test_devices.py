@@ -166,14 +166,14 @@ def test_what_nobody_expects_ends_the_search() -> None:
 LAUNCHES = ("a", "b", "c")
 
 
-def measured(first: Device, other: Device) -> Devices:
+def measured(first: Device, other: Device, launches: Sequence[str] = LAUNCHES) -> Devices:
     """After a search in which both took part, and the finals."""
     took_part = threading.Event()
     first.may_run, other.may_run = lambda _: took_part.wait(60), lambda _: took_part.set()
     executor = searched(first, lambda: other, at_once=True)
-    found = executor.finals({name: [{"N": 1}, {"N": 2}] for name in LAUNCHES}, 25)
+    found = executor.finals({name: [{"N": 1}, {"N": 2}] for name in launches}, 25)
     pairs = sorted((each.digest, each.point["N"]) for each in found)
-    assert pairs == [(name, number) for name in LAUNCHES for number in (1, 2)]
+    assert pairs == [(name, number) for name in launches for number in (1, 2)]
     executor.close()
     return executor
 
@@ -182,6 +182,12 @@ def test_each_launch_has_its_finals_on_one_device() -> None:
     first, other = Device(), Device(place="cuda:1")
     assert measured(first, other).notes() == []
     assert (first.measured, other.measured) == (["a", "c"], ["b"])
+
+
+def test_of_one_launch_no_other_device_is_asked() -> None:
+    first, other = Device(), Device(place="cuda:1")
+    other.can_measure = False
+    assert measured(first, other, ["a"]).notes() == []
 
 
 def test_finals_share_no_device() -> None:
