@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +14,9 @@ import msgspec
 from kerncap.errors import BackendUnavailable, UsageError
 from kerncap.format import Reproducer
 from kerncap.format.code_object import CodeObject, CodeObjectProblem
+from kerncap.format.elf import Elf
 from kerncap.format.kernel_names import KernelName, parse
-from kerncap.replay.candidates import cache, symbols, tools
+from kerncap.replay.candidates import cache, reach, symbols, tools
 from kerncap.replay.candidates.compilers import (
     Compiled,
     Compiler,
@@ -45,6 +46,10 @@ SUFFIXES = frozenset(
 )
 MODULES = frozenset((".py",))  # of a launch whose source is Python
 HIP_TOOLS = ("hipcc", "hiprtc")
+_GIVE_IMAGE = "give the image that the application's build links as the candidate"
+_EXTERN_VARIABLE = re.compile(r"extern declaration of the entity (\S+) is treated as a static definition")
+# Of a hash of the compiler's own command line. Source: clang, CodeGenModule::printPostfixForExternalizedDecl.
+_NAMED_BY_UNIT = re.compile(r"\.(?:static|intern)\.[0-9a-f]+$")
 _CACHE_VERSION = 2
 # Variables that change what compilers make of the same words.
 _READ_BY_COMPILERS = (
@@ -116,32 +121,24 @@ def compile_candidate(
     try:
         return made(stage(reproducer, path), out)
     except BuildError as error:
-        _check_that_it_can_be_rebuilt(error, lambda folder: made(stage_stored(reproducer), folder))
+        _check_that_headers_were_found(error, lambda folder: made(stage_stored(reproducer), folder))
         raise
 
 
-def _check_that_it_can_be_rebuilt(error: BuildError, build_stored: Callable[[Path], Built]) -> None:
-    """Raise BackendUnavailable if all that the candidate lacks is what the captured unit lacks too.
-
-    It is no mistake of the candidate's then: the capture did not find a header, or the application linked
-    device code of another unit.
-    """
-    headers, names = headers_not_found(error.detail), undefined_names(error.detail)
-    if not headers and not names:
+def _check_that_headers_were_found(error: BuildError, build_stored: Callable[[Path], Built]) -> None:
+    """Raise BackendUnavailable if the captured unit lacks the headers that the candidate lacks."""
+    headers = headers_not_found(error.detail)
+    if not headers:
         return
     with private_folder() as folder:
         try:
             build_stored(Path(folder))
         except BuildError as stored:
-            if headers and headers <= headers_not_found(stored.detail):
+            if headers <= headers_not_found(stored.detail):
                 reason = f"the capture found no {', '.join(sorted(headers))}"
-                remedy = "capture it with a compile_commands.json"
-            elif names and names <= undefined_names(stored.detail):
-                reason = f"another unit of the application has {', '.join(sorted(names))}"
-                remedy = "give the image that the application's build links as the candidate"
-            else:
-                return
-            raise BackendUnavailable("a rebuild", f"{reason}; {remedy}") from error
+                raise BackendUnavailable(
+                    "a rebuild", f"{reason}; capture it with a compile_commands.json"
+                ) from error
 
 
 def compile_new(
@@ -262,7 +259,30 @@ class _Builder:
         expressions = self.staged.build.name_expressions
         if self.name.template_arguments and not self.name.has_lambda and not expressions:
             expressions = (self.name.qualified,)
-        return _compiled(self.compiler, expressions, self.prefix)
+        try:
+            return _compiled(self.compiler, expressions, self.prefix)
+        except BuildError as error:
+            names = undefined_names(error.detail)
+            if not names:
+                raise
+            return self._kernel_alone(error, names)
+
+    def _kernel_alone(self, error: BuildError, names: frozenset[str]) -> Compiled:
+        """Without what only other kernels of the unit lead to.
+
+        Raises BackendUnavailable if the kernel leads to some of ``names``: another unit may define them, and
+        no image says for certain that it is of one unit (with -dlto, ptxas makes it as it does without).
+        """
+        try:
+            if isinstance(self.compiler, HipCompiler):
+                names = self.compiler.undefined(self.mangled)
+                if not names:
+                    return self.compiler.code_object_with_undefined()
+            elif isinstance(self.compiler, NvccCompiler):
+                return self.compiler.cubin_of_kernel_alone(self.captured)
+        except BuildError as alone:
+            names = undefined_names(alone.detail) or names
+        raise self._needs(names) from error
 
     def _named(self, made: Compiled) -> Compiled | None:
         """``made`` with every captured name as it was captured; None if the kernel is not in it."""
@@ -276,9 +296,30 @@ class _Builder:
         changed = symbols.renames(present, self.captured)
         if self.mangled not in kernels and self.mangled not in changed.values():
             return None
+        self._check_variables_of_other_units(made, present)
         if not changed:
             return made
         return self._renamed(made, changed)
+
+    def _check_variables_of_other_units(self, made: Compiled, present: Sequence[str]) -> None:
+        """Raise BackendUnavailable if the kernel uses one whose content was not captured.
+
+        In a unit that is compiled alone it is a variable of the unit's own, all zeros.
+        """
+        declared = _EXTERN_VARIABLE.findall(made.log)
+        unknown = {name for name in present if symbols.readable(name) in declared} - {*self.captured}
+        if unknown and isinstance(self.compiler, NvccCompiler):
+            text = made.ptx or self.compiler.ptx().ptx
+            entry = symbols.entry_in_ptx(text, self.captured)
+            unknown &= reach.names_in_ptx(text, entry or self.mangled)
+        if unknown:
+            raise self._needs(unknown)
+
+    def _needs(self, names: Collection[str]) -> BackendUnavailable:
+        listed = symbols.listing(sorted(names))
+        return BackendUnavailable(
+            "a rebuild", f"{self.name.base} needs {listed}, which its unit does not define; {_GIVE_IMAGE}"
+        )
 
     def _in_code_object(self, made: Compiled) -> Compiled | None:
         try:
@@ -287,6 +328,7 @@ class _Builder:
             raise BuildError(
                 f"the compiler made no code object that can be read: {error}", made.log
             ) from error
+        self._check_names_of_unit(made.data)
         if kernel is None:
             return None
         captured = self.parameters.layout if self.parameters is not None else None
@@ -297,6 +339,16 @@ class _Builder:
                 f"{_sizes(layout)} bytes, captured were {_sizes(captured)}"
             )
         return made
+
+    def _check_names_of_unit(self, data: bytes) -> None:
+        """Raise BackendUnavailable for static names that -fgpu-rdc made in the application's build."""
+        present = {symbol.name for symbol in Elf(data).symbols()}
+        for name in self.captured:
+            plain = _NAMED_BY_UNIT.sub("", name)
+            if plain in present and name not in present:
+                raise BackendUnavailable(
+                    "a rebuild", f"-fgpu-rdc named {plain} {name} for its unit in the build; {_GIVE_IMAGE}"
+                )
 
     def _renamed(self, made: Compiled, changed: dict[str, str]) -> Compiled:
         """Names that hold a hash of the file's path are put back as they were: memory is restored by name."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kerncap.errors import BackendUnavailable
 from kerncap.format.build_options import is_accepted, is_plain_path
+from kerncap.replay.candidates import reach
 from kerncap.replay.candidates.compilers import (
     Compiled,
     Compiler,
@@ -29,6 +30,8 @@ from kerncap.replay.candidates.unit import GIVEN_HEADERS, StagedUnit
 
 # hipcc asks a machine with NVIDIA's compiler which of both is meant.
 _ENVIRONMENT = {"HIP_PLATFORM": "amd"}
+# lld takes names of hidden functions for errors whatever it is told of unresolved ones.
+_LINKED_ANYHOW = ("-Xoffload-linker", "--noinhibit-exec")
 _UNKNOWN_ARCH = re.compile(
     r"invalid target ID|unsupported (?:HIP|CUDA) gpu architecture|unknown target CPU|"
     r"is not a recognized processor|cannot find ROCm device library for|oclc_isa_version_\w+\.bc"
@@ -50,10 +53,23 @@ class HipCompiler(Compiler):
         Raises BuildError with the compiler's own words, BackendUnavailable for a compiler that does not know
         the architecture.
         """
+        return self._compiled()
+
+    def undefined(self, kernel: str) -> frozenset[str]:
+        """What ``kernel`` leads to and the unit does not define, mangled. Raises as `code_object` does."""
+        made = self._compiled("-ffunction-sections", *_LINKED_ANYHOW, "-Xoffload-linker", "--emit-relocs")
+        return reach.undefined_in_code_object(made.data, kernel)
+
+    def code_object_with_undefined(self) -> Compiled:
+        """As `code_object`, of a unit that does not define all that it uses."""
+        return self._compiled(*_LINKED_ANYHOW)
+
+    def _compiled(self, *more: str) -> Compiled:
         made, rules = self.folder / "made.hsaco", self.folder / "made.d"
+        made.unlink(missing_ok=True)
         command = [
             str(self.tool.path), "--cuda-device-only", "--no-gpu-bundle-output",
-            f"--offload-arch={self.arch}", *self._words(), "-MD", "-MF", str(rules), "-ivfsoverlay",
+            f"--offload-arch={self.arch}", *self._words(), *more, "-MD", "-MF", str(rules), "-ivfsoverlay",
             str(self._overlay()), "-x", "hip", "-c", self._input(), "-o", str(made),
         ]  # fmt: skip
         what = f"{self.tool.name} {self.tool.version}"

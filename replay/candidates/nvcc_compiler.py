@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kerncap.format.build_options import is_plain_path
+from kerncap.replay.candidates import reach, symbols
 from kerncap.replay.candidates.compilers import (
     Compiled,
     Compiler,
@@ -41,6 +42,15 @@ class NvccCompiler(Compiler):
         words = [*self._words(), *more]
         log, data = self._run("-ptx", [str(self.folder / self.staged.unit)], "made.ptx", words)
         return Compiled(data, log, data.decode("utf-8", "replace"))
+
+    def cubin_of_kernel_alone(self, names: tuple[str, ...]) -> Compiled:
+        """The kernel of `symbols.captured_names` (``names``) and what it leads to. Raises as `cubin`."""
+        rules = self.folder / "made.d"
+        text = self.ptx("-MD", "-MF", str(rules)).ptx
+        read = outside_files(rules, self.folder)
+        alone = reach.kernel_alone(text, symbols.entry_in_ptx(text, names) or names[0])
+        made = self.assemble(alone)
+        return Compiled(made.data, made.log, alone, read)
 
     def assemble(self, ptx: str) -> Compiled:
         """A cubin of PTX, with those of the options that the assembler has."""

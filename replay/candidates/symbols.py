@@ -42,6 +42,14 @@ def kernels_of_ptx(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(re.findall(r"\.entry\s+([\w$]+)", text)))
 
 
+def entry_in_ptx(text: str, captured: tuple[str, ...]) -> str | None:
+    """The captured kernel's name there, which may have another hash of the file."""
+    kernels = kernels_of_ptx(text)
+    if captured[0] in kernels:
+        return captured[0]
+    return next(iter(renames(kernels, captured[:1])), None)
+
+
 def variables_of_ptx(text: str) -> tuple[str, ...]:
     """Mangled names of the variables in global and constant memory."""
     found = re.findall(r"\.(?:global|const)\s[^;=]*?([A-Za-z_$][\w$]*)\s*(?:\[[^\]]*\]\s*)*[;=]", text)
@@ -96,6 +104,6 @@ def listing(names: Iterable[str]) -> str:
     return (", ".join(shown[:_SHOWN]) + (" …" if len(shown) > _SHOWN else "")) or "no kernel at all"
 
 
-__all__ = ["ElfProblem", "captured_names", "kernels_of", "kernels_of_cubin", "kernels_of_ptx",
+__all__ = ["ElfProblem", "captured_names", "entry_in_ptx", "kernels_of", "kernels_of_cubin", "kernels_of_ptx",
            "listing", "named", "readable", "rename_in_ptx", "renames", "variables_of_cubin",
            "variables_of_ptx"]  # fmt: skip

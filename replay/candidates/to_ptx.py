@@ -72,11 +72,14 @@ def _compiled(reproducer: Reproducer, staged: StagedUnit, nvcc: NvccCompiler, fo
     captured = symbols.captured_names(reproducer.manifest)
     name = parse(captured[0], reproducer.manifest.kernel.qualified_name)
     text = nvcc.ptx(*words).ptx
-    if _entry(text, captured) is None and (instance := explicit_instantiation(name)) is not None:
+    if (
+        symbols.entry_in_ptx(text, captured) is None
+        and (instance := explicit_instantiation(name)) is not None
+    ):
         unit = folder / staged.unit
         unit.write_bytes(staged.files[staged.unit] + b"\n" + instance.encode() + b"\n")
         text = nvcc.ptx(*words).ptx
-    entry = _entry(text, captured)
+    entry = symbols.entry_in_ptx(text, captured)
     if entry is None:
         found = symbols.listing(symbols.kernels_of_ptx(text))
         raise BuildError(f"no kernel {symbols.readable(captured[0])} in the source, it has {found}")
@@ -84,14 +87,6 @@ def _compiled(reproducer: Reproducer, staged: StagedUnit, nvcc: NvccCompiler, fo
     variables = symbols.renames([*_words(text)], captured)
     text = symbols.rename_in_ptx(text, variables)
     return Ptx(text, variables.get(entry, entry), f"nvcc {nvcc.tool.version}")
-
-
-def _entry(text: str, captured: tuple[str, ...]) -> str | None:
-    kernels = symbols.kernels_of_ptx(text)
-    if captured[0] in kernels:
-        return captured[0]
-    changed = symbols.renames(kernels, captured[:1])
-    return next(iter(changed), None)
 
 
 def _words(text: str) -> set[str]:

@@ -275,50 +275,58 @@ def test_other_parameters_of_a_c_function_are_said(
         compile_candidate(reproducer, candidate, ARCH, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("lacking", "own", "said", "words"),
-    [
-        (
-            "__device__ int elsewhere(int);\n#ifdef EXTRA\n"
-            "__device__ int elsewhere(int x) { return x; }\n#endif",
-            "__device__ int elsewhere(int, int);",
-            r"another unit of the application has elsewhere\(int\);",
-            "undefined",
-        ),
-        (
-            '#ifdef EXTRA\n__device__ int elsewhere(int x) { return x; }\n#else\n#include "gone.h"\n#endif',
-            '#include "nowhere.h"',
-            "the capture found no gone.h; capture it with a compile_commands.json",
-            "nowhere.h",
-        ),
-    ],
-    ids=["of another unit", "a header"],
-)
-def test_what_the_captured_unit_lacks_is_no_mistake_of_a_candidate(
-    project: Path,
-    make: Make,
-    hipcc: tools.Tool,
-    tmp_path: Path,
-    lacking: str,
-    own: str,
-    said: str,
-    words: str,
-) -> None:
-    kernel = 'extern "C" __global__ void plain(int *x) { *x = elsewhere(*x); }\n'
-    (project / "src/apply.hip").write_text(f"#include <hip/hip_runtime.h>\n{lacking}\n{kernel}")
+PLAIN = 'extern "C" __global__ void plain(int *x) { *x = elsewhere(*x); }\n'
+
+
+def in_two_units(project: Path, make: Make, hipcc: tools.Tool, text: str) -> Reproducer:
+    """A launch of ``plain``: its image is linked with what ``text`` has for EXTRA, and its unit has not."""
+    (project / "src/apply.hip").write_text(f"#include <hip/hip_runtime.h>\n{text}")
     linked = compiled(project, hipcc)
     database = json.loads((project / "compile_commands.json").read_text())
     database[0]["command"] = database[0]["command"].replace("-DEXTRA=1.0f", "-fgpu-rdc")
     (project / "compile_commands.json").write_text(json.dumps(database))
-    reproducer = make(sought(project, linked, "plain", "plain"), "plain")
-    for folder, new in (("same", "elsewhere(*x)"), ("edited", "elsewhere(*x) + 1")):
-        candidate = edited(reproducer, tmp_path / folder, "apply.hip", "elsewhere(*x)", new)
-        with pytest.raises(BackendUnavailable, match=said):
+    return make(sought(project, linked, "plain", "plain"), "plain")
+
+
+def test_a_header_that_was_not_found_is_no_mistake_of_a_candidate(
+    project: Path, make: Make, hipcc: tools.Tool, tmp_path: Path
+) -> None:
+    header = '#ifdef EXTRA\n__device__ int elsewhere(int x) { return x; }\n#else\n#include "gone.h"\n#endif\n'
+    reproducer = in_two_units(project, make, hipcc, header + PLAIN)
+    candidate = edited(reproducer, tmp_path / "edited", "apply.hip", "elsewhere(*x)", "elsewhere(*x) + 1")
+    said = "the capture found no gone.h; capture it with a compile_commands.json"
+    with pytest.raises(BackendUnavailable, match=said):
+        compile_candidate(reproducer, candidate, ARCH, tmp_path)
+    candidate.write_text(f'#include "nowhere.h"\n{candidate.read_text()}')
+    with pytest.raises(BuildError, match="nowhere.h"):
+        compile_candidate(reproducer, candidate, ARCH, tmp_path)
+
+
+ELSEWHERE = """
+__device__ int elsewhere(int);
+__device__ __attribute__((noinline)) int through(int x) { return elsewhere(x) + 1; }
+__device__ __attribute__((noinline)) int own(int x) { return x * 3; }
+__device__ int (*table[2])(int) = {own, through};
+#ifdef EXTRA
+__device__ int elsewhere(int x) { return x; }
+#endif
+extern "C" __global__ void other(int *x) { *x = through(*x); }
+extern "C" __global__ void plain(int *x) { *x = own(*x); }
+"""
+
+
+def test_only_what_the_kernel_leads_to_has_to_be_defined(
+    project: Path, make: Make, hipcc: tools.Tool, tmp_path: Path
+) -> None:
+    reproducer = in_two_units(project, make, hipcc, ELSEWHERE)
+    for name, new in (("unedited", "own(*x)"), ("right", "2 + own(*x) - 2")):
+        candidate = edited(reproducer, tmp_path / name, "apply.hip", "*x = own(*x)", f"*x = {new}")
+        built = compile_candidate(reproducer, candidate, ARCH, tmp_path)
+        assert CodeObject(built.path.read_bytes()).kernel("plain") is not None
+    for name, new in (("newly", "elsewhere(*x)"), ("behind", "through(*x)"), ("stored", "table[*x & 1](*x)")):
+        candidate = edited(reproducer, tmp_path / name, "apply.hip", "*x = own(*x)", f"*x = {new}")
+        with pytest.raises(BackendUnavailable, match="plain needs elsewhere, which its unit does not define"):
             compile_candidate(reproducer, candidate, ARCH, tmp_path)
-    worse = edited(reproducer, tmp_path / "worse", "apply.hip", "elsewhere(*x)", "elsewhere(*x, 1)")
-    worse.write_text(f"{own}\n{worse.read_text()}")
-    with pytest.raises(BuildError, match=words):
-        compile_candidate(reproducer, worse, ARCH, tmp_path)
 
 
 def test_a_compiler_that_is_too_old_is_named(reproducer: Reproducer, tmp_path: Path) -> None:

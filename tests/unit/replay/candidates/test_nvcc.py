@@ -75,6 +75,17 @@ def compiled(source: Path, out: Path, *options: str) -> bytes:
     return out.read_bytes()
 
 
+# What another unit defines is called by `other`, and by what `k` may come to use.
+ELSEWHERE = """
+__device__ int elsewhere(int);
+__device__ __noinline__ int through(int x) { return elsewhere(x) + 1; }
+__device__ __noinline__ int own(int x) { return x * 3; }
+__device__ int (*table[2])(int) = {own, own};
+extern "C" __global__ void other(int *x) { *x = through(*x); table[0] = through; }
+extern "C" __global__ void k(int *x) { *x = own(*x); }
+"""
+
+
 @pytest.mark.usefixtures("nvcc")
 class TestNvcc:
     def test_the_unit_as_stored_gives_the_applications_code(self, tmp_path: Path, make: Make) -> None:
@@ -264,20 +275,45 @@ class TestNvcc:
         built = candidates.build(reproducer, reproducer.path / "source/static.cu", ARCH, tmp_path / "b.cubin")
         assert kernels(built) == (captured,)
 
-    def test_what_another_unit_has_is_no_mistake_of_a_candidate(self, tmp_path: Path, make: Make) -> None:
+    def test_only_what_the_kernel_leads_to_has_to_be_defined(self, tmp_path: Path, make: Make) -> None:
+        """Another unit, which nvlink linked with this one, may define the rest."""
         app = tmp_path / "app"
         app.mkdir()
-        text = "__device__ int elsewhere(int);\n"
-        text += 'extern "C" __global__ void k(int *x) { *x = elsewhere(*x); }\n'
-        (app / "k.cu").write_text(text)
+        (app / "k.cu").write_text(ELSEWHERE)
         found = languages.find(languages.SourceRequest("k", "k", source_dirs=(app,), arch=ARCH))
         reproducer = make(found, "k")
         candidate = tmp_path / "k.cu"
-        candidate.write_text(text.replace("(*x)", "(*x + 1)"))
-        with pytest.raises(BackendUnavailable, match="another unit of the application has _Z9elsewherei;"):
-            candidates.build(reproducer, candidate, ARCH, tmp_path)
-        candidate.write_text(text.replace("elsewhere(", "nowhere("))
-        with pytest.raises(BuildError, match="_Z7nowherei"):
+        for new in ("own(*x)", "2 + own(*x) - 2"):
+            candidate.write_text(ELSEWHERE.replace("*x = own(*x)", f"*x = {new}"))
+            built = candidates.build(reproducer, candidate, ARCH, tmp_path / "made.cubin")
+            assert kernels(built) == ("k",)
+            whole = candidate.with_name("whole.cu")
+            whole.write_text(candidate.read_text() + "__device__ int elsewhere(int x) { return x; }\n")
+            compiled(whole, tmp_path / "whole.cubin")
+            assert code(built, "k") == code(tmp_path / "whole.cubin", "k")
+        for new in ("elsewhere(*x)", "through(*x)"):
+            candidate.write_text(ELSEWHERE.replace("*x = own(*x)", f"*x = {new}"))
+            with pytest.raises(BackendUnavailable, match="k needs elsewhere, which its unit does not define"):
+                candidates.build(reproducer, candidate, ARCH, tmp_path)
+
+    def test_a_variable_of_another_unit_has_its_captured_content_or_none(
+        self, tmp_path: Path, make: Make
+    ) -> None:
+        """Compiled alone, the unit has variables of its own in their places, with zeros."""
+        app = tmp_path / "app"
+        app.mkdir()
+        text = "namespace far { extern __device__ int known, unknown; }\n"
+        text += 'extern "C" __global__ void other(int *x) { *x = far::unknown; }\n'
+        text += 'extern "C" __global__ void k(int *x) { *x += far::known; }\n'
+        (app / "k.cu").write_text(text)
+        found = languages.find(languages.SourceRequest("k", "k", source_dirs=(app,), arch=ARCH))
+        reproducer = make(found, "k", globals_=("_ZN3far5knownE",))
+        candidate = tmp_path / "k.cu"
+        candidate.write_text(text.replace("+= far::known", "+= 2 * far::known"))
+        built = candidates.build(reproducer, candidate, ARCH, tmp_path / "made.cubin")
+        assert "_ZN3far5knownE" in symbols.variables_of_cubin(built.read_bytes())
+        candidate.write_text(text.replace("+= far::known", "+= far::unknown"))
+        with pytest.raises(BackendUnavailable, match="k needs far::unknown, which its unit does not define;"):
             candidates.build(reproducer, candidate, ARCH, tmp_path)
 
     def test_what_was_built_once_is_kept_until_something_changes(
