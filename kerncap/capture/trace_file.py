@@ -18,7 +18,7 @@ from kerncap.format import schema
 from kerncap.regular_file import read_regular
 
 FORMAT_NAME = "kerncap-trace"
-FORMAT_MAJOR = 2
+FORMAT_MAJOR = 3
 MAX_BYTES = 2 << 30
 
 
@@ -114,6 +114,6 @@ def read(path: Path) -> Trace:
         raise FormatError(path, 0, f"not a trace: {error}") from error
     if trace.format != FORMAT_NAME:
         raise FormatError(path, 0, f"not a trace: its format is {trace.format!r}")
-    if trace.version != FORMAT_MAJOR:  # digests of another are of other pieces
+    if trace.version != FORMAT_MAJOR:  # another has other digests
         raise FormatError(path, 0, f"trace of version {trace.version}; this kerncap reads {FORMAT_MAJOR}")
     return trace

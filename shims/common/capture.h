@@ -110,6 +110,10 @@ Fate outcome(uint64_t token, std::string* reason) noexcept;
 // Whether a launched graph may be wanted for a node of this kernel.
 bool may_want_in_graph(Kernel& kernel) noexcept;
 
+// Of memory of one device, by `count` pairs (address, size), what a trace has of it: digest_digits each. The
+// device's context is current, and what writes the memory has ended. False: not all of it can be looked into.
+bool digests(int ordinal, const unsigned long long* pairs, long count, char* text) noexcept;
+
 // --- behind the inline functions ------------------------------------------------------------------
 
 extern std::atomic<uint64_t> pass_below;     // ordinals below it are surely not wanted

@@ -139,6 +139,11 @@ class Device {
   // Our own kernels, if this device runs them; false sends the caller the way over the host. The
   // first call loads them, which waits for the device: all is idle.
   virtual bool has_kernels(int device) = 0;
+  // Whether has_kernels() would load nothing any more.
+  virtual bool has_loaded(int device) {
+    (void)device;
+    return true;
+  }
   // One fingerprint for each chunk of each range.
   virtual bool fingerprints(int device, const std::vector<PrintRange>& ranges, uint32_t chunk) = 0;
   // Scanning: a sorted table of disjoint intervals, then ranges; for each interval that a word of a range

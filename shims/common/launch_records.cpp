@@ -1,5 +1,4 @@
 // The LAUNCH and COMPLETE records of a capture, and the TRACED record of a trace (docs/session.md).
-#include <cstdio>
 #include <cstring>
 
 #include "common/capture_steps.h"
@@ -153,20 +152,6 @@ void write_parameters(json::Writer& json, const Launch& launch) {
   json.field(key::bytes, hex(launch.parameters.data(), launch.parameters.size())).end();
 }
 
-// Of the prints of a region's chunks. Compared between runs: a change of it, or of what is printed, needs
-// another version of the file of `kerncap trace`.
-std::string digest(const Prints& prints, uint64_t first, uint64_t end) {
-  Fingerprint all;
-  for (uint64_t i = first; i < end; ++i) {
-    mixing::add(all, prints[i].first, 2 * (i - first));
-    mixing::add(all, prints[i].second, 2 * (i - first) + 1);
-  }
-  char text[33];
-  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(all.first),
-                static_cast<unsigned long long>(all.second));
-  return text;
-}
-
 // A name that another run gives the same memory: an address is no such.
 std::string trace_name(const std::string& reason, size_t number) {
   return reason.compare(0, 12, "reached from") == 0 ? "memory " + std::to_string(number) : reason;
@@ -288,7 +273,8 @@ void LaunchCapture::write_traced(const std::string& error) {
     uint64_t first = layout_->first_chunk[i], end = layout_->first_chunk[i + 1];
     json.begin_object().field(key::base, regions[i].base).field(key::size, regions[i].size);
     json.field(key::kind, kind_name(regions[i].kind));
-    json.field(key::before, digest(before_, first, end)).field(key::after, digest(now_, first, end));
+    json.field(key::before, digest(&before_[first], end - first));
+    json.field(key::after, digest(&now_[first], end - first));
     if (addresses_[i]) json.field(key::addresses, true);
     json.end();
   }

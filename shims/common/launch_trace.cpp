@@ -1,12 +1,16 @@
 // `kerncap trace --native`: what a launch finds in the memory that it reaches and what it leaves there, as
-// digests. Chunks are hashed on the device if it runs our kernels.
+// digests; of a Triton launch the hook asks for them. Chunks are hashed on the device if it runs our kernels.
 #include <algorithm>
+#include <cstring>
+#include <new>
 
 #include "common/capture_steps.h"
 #include "common/clock.h"
+#include "common/drain.h"
 #include "common/gate.h"
 #include "common/host_scan.h"
 #include "common/peers.h"
+#include "common/quiet_signals.h"
 
 namespace kerncap {
 namespace {
@@ -24,7 +28,67 @@ std::vector<Interval> allocated() {
   return found;
 }
 
+// Whether all of it is memory of this device that is allocated and readable: a kernel of ours that met other
+// memory would be the target's fault.
+bool is_held(Device& device, int ordinal, uint64_t address, uint64_t size) {
+  for (const uint64_t end = address + size; address < end;) {
+    Allocation found;
+    if (!MemoryMap::instance().find(address, &found) || found.kind != RegionKind::device ||
+        found.device != ordinal || found.shared == Shared::multicast || !device.is_readable(found))
+      return false;
+    address = found.base + found.size;
+  }
+  return true;
+}
+
+// The device is this thread's until it leaves.
+bool write_digests(ProcessCapture& process, Device& device, int ordinal, const unsigned long long* pairs,
+                   size_t count, char* text) {
+  std::string why, let_through;
+  if (device.is_capturing() || !device.prepare(&why)) return false;
+  if (!device.has_loaded(ordinal) && drain_device(process, device, &why, &let_through) != Poll::done)
+    return false;
+  if (!device.has_kernels(ordinal)) return false;
+  const uint32_t chunk = process.conf().chunk_bytes;
+  std::vector<uint64_t> first{0};
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t address = pairs[2 * i], size = pairs[2 * i + 1];
+    if (address % 8 != 0 || !is_held(device, ordinal, address, size)) return false;
+    first.push_back(first.back() + (size + chunk - 1) / chunk);
+  }
+  Prints prints(first.back());
+  std::vector<PrintRange> ranges;
+  for (size_t i = 0; i < count; ++i)
+    ranges.push_back({pairs[2 * i], pairs[2 * i + 1], prints.data() + first[i]});
+  if (!device.fingerprints(ordinal, ranges, chunk)) return false;
+  for (size_t i = 0; i < count; ++i)
+    std::memcpy(text + i * digest_digits, digest(prints.data() + first[i], first[i + 1] - first[i]).data(),
+                digest_digits);
+  return true;
+}
+
 }  // namespace
+
+bool capture::digests(int ordinal, const unsigned long long* pairs, long count, char* text) noexcept {
+  ProcessCapture* process = process_capture();
+  if (process == nullptr || !gate::close(process->conf().drain_timeout_ns())) return false;
+  KeepErrno keep;
+  QuietSignals quiet;
+  Device& own = *device();
+  Launch launch;  // of nothing: its context is the one that is current
+  launch.device = ordinal;
+  bool entered = false, good = false;
+  try {
+    std::string why;
+    entered = own.enter(launch, &why);
+    good = entered && write_digests(*process, own, ordinal, pairs, static_cast<size_t>(count), text);
+  } catch (const std::bad_alloc&) {
+    good = false;
+  }
+  if (entered) own.leave();
+  gate::open();
+  return good;
+}
 
 void LaunchCapture::trace() {
   launched_ns_ = wall_ns();

@@ -1,6 +1,7 @@
 #include "common/snapshot.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -240,6 +241,18 @@ Layout::Layout(const std::vector<Region>& all, uint32_t chunk) : regions(all), c
 uint32_t Layout::size_of(const Chunk& chunk) const {
   uint64_t left = regions[chunk.first].size - chunk.second * chunk_bytes;
   return static_cast<uint32_t>(std::min<uint64_t>(left, chunk_bytes));
+}
+
+std::string digest(const Fingerprint* prints, uint64_t count) {
+  Fingerprint all;
+  for (uint64_t i = 0; i < count; ++i) {
+    mixing::add(all, prints[i].first, 2 * i);
+    mixing::add(all, prints[i].second, 2 * i + 1);
+  }
+  char text[digest_digits + 1];
+  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(all.first),
+                static_cast<unsigned long long>(all.second));
+  return text;
 }
 
 bool is_on_device(Device& device, const Region& region) {

@@ -75,6 +75,11 @@ class Snapshot {
   std::vector<uint64_t> clones_;  // by region; 0: none
 };
 
+// Of a region, by the prints of its chunks, in hex. Compared between runs: a change of it, or of the prints,
+// needs another version of the file of `kerncap trace`; the hook's hashing.py computes the same.
+constexpr size_t digest_digits = 32;
+std::string digest(const Fingerprint* prints, uint64_t count);
+
 // Whether a device can look into a region by itself.
 bool is_on_device(Device& device, const Region& region);
 

@@ -60,6 +60,7 @@ class CudaDevice : public Device {
   Poll poll(size_t slot) override;
   bool write(int device, uint64_t address, const uint8_t* bytes, size_t size) override;
   bool has_kernels(int device) override;
+  bool has_loaded(int device) override;
   bool fingerprints(int device, const std::vector<PrintRange>& ranges, uint32_t chunk) override;
   bool begin_scan(int device, const std::vector<Interval>& table) override;
   bool scan(int device, uint64_t address, uint64_t words) override;

@@ -28,6 +28,11 @@ bool CudaDevice::has_kernels(int device) {
   return own->scan != nullptr;
 }
 
+bool CudaDevice::has_loaded(int device) {
+  Lane* own = lane(device);
+  return own != nullptr && own->kernels_tried;
+}
+
 bool CudaDevice::load_kernels(Lane& lane) {
   const Driver& d = *driver();
   return d.cuModuleLoadData(&lane.module, snapshot_ptx) == CUDA_SUCCESS &&

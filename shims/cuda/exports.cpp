@@ -67,6 +67,10 @@ int kerncap_cuda_outcome(unsigned long long token, char* reason, unsigned long s
   return static_cast<int>(fate);
 }
 
+int kerncap_cuda_digests(int device, const unsigned long long* pairs, long count, char* text) {
+  return capture::digests(device, pairs, count, text) ? 1 : 0;
+}
+
 unsigned long long kerncap_cuda_mirror_wait(void) {
   return cuda::torch_mirror::wait();
 }

@@ -5,21 +5,18 @@ A side whose captured launch did the same again is not nondeterministic there, s
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from kerncap.api.diff import opened
 from kerncap.api.diverge.recorded_side import storage_of
 from kerncap.capture.payloads import HashedRegion, TracedRecord
 from kerncap.errors import KerncapError
-from kerncap.format import Reproducer
-from kerncap.format.contract import word
-
-_PIECE = 1 << 20  # as the hook hashes memory: `hashing.PIECE`
+from kerncap.format import Reproducer, fingerprints
+from kerncap.format.contract import default, word
 
 
 def can_be_compared(launch: TracedRecord) -> bool:
-    """Native launches are hashed in another way."""
+    """A native launch has no names for its storages."""
     return launch.mode != word.mode.native and not launch.reason and not launch.error
 
 
@@ -46,9 +43,8 @@ def _is_left(traced: HashedRegion, name: str, reproducer: Reproducer) -> bool:
 
 
 def _digest(reproducer: Reproducer, region: int, start: int, size: int) -> str:
-    pieces = (
-        hashlib.sha256(reproducer.read("post", region, at, min(_PIECE, start + size - at))).digest()
-        for at in range(start, start + size, _PIECE)
+    step, end = default.chunk_bytes, start + size
+    return fingerprints.digest(
+        fingerprints.sums(reproducer.read("post", region, at, min(step, end - at)))
+        for at in range(start, end, step)
     )
-    whole: str = hashlib.sha256(b"".join(pieces)).hexdigest()
-    return whole[: len(whole) // 2]

@@ -481,6 +481,7 @@ class Functions:
         self.disarmed = function("disarmed", ctypes.c_int)
         self.choose_in_graph = function("choose_in_graph", None, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_char_p)
         self.range = function("range", ctypes.c_long, ctypes.c_char_p, ctypes.c_ulong)
+        self.digests = function("digests", ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_long, ctypes.c_char_p)
         self.mirror_wait = function("mirror_wait", ctypes.c_uint64)
         self.mirror_answer = function("mirror_answer", None, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_long)
         self.mirror_offer = function("mirror_offer", None, ctypes.c_void_p, ctypes.c_long)

@@ -4,43 +4,71 @@ from __future__ import annotations
 
 import array
 import bisect
-import hashlib
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
-from . import region_copies, torch_device
+from . import fingerprints, native_shims, region_copies, torch_device
 from .contract import key
-from .reachable_memory import ReachableMemory, Region
+from .fingerprints import Sums
+from .reachable_memory import ReachableMemory, Region, Unsupported
 
-DIGEST_BYTES = 16
-PIECE = 1 << 20  # hashed by one thread
 _THREADS_FROM = 4 << 20  # bytes: less is not worth them
 _WORD = 8
 _MOST_WORDS = 4096  # of a region that are looked at
 _LEAST_ADDRESS = 1 << 32  # sizes, offsets and indices are mostly less
 
+Numbered = Tuple[int, Region]
 
-def digests(regions: List[Region], timeout_s: float) -> List[str]:
-    """One for each region, in hex: of the digests of its pieces, which threads share.
 
-    The caller has drained the stream. Raises Unsupported if a copy from the device does not finish.
+def digests(regions: List[Region], chunk_bytes: int, timeout_s: float) -> List[str]:
+    """One for each region, in hex: by the shim on the device, if it can; otherwise by threads here.
+
+    The caller has drained the stream. Raises Unsupported if a copy from the device does not finish, and
+    without numpy.
     """
-    found: Dict[Tuple[int, int], bytes] = {}
+    found: Dict[int, str] = {}
+    on_device: Dict[int, List[Numbered]] = {}
+    on_host: List[Numbered] = []
+    for each in enumerate(regions):
+        (on_host if each[1].is_host else on_device.setdefault(each[1].device_index, [])).append(each)
+    left: List[Numbered] = []
+    for index, here in on_device.items():
+        answer = _by_shim(index, here)
+        if answer is None:
+            left += here
+        else:
+            found.update(answer)
+    found.update(_copied(on_host, left, chunk_bytes, timeout_s))
+    return [found[number] for number in range(len(regions))]
+
+
+def _by_shim(device: int, regions: List[Numbered]) -> Optional[Dict[int, str]]:
+    shim = native_shims.find()
+    if shim is None or not shim.is_live:
+        return None
+    with torch_device.current(device):
+        answer = shim.digests(device, [(region.base, region.size) for _, region in regions])
+    return None if answer is None else dict(zip([number for number, _ in regions], answer))
+
+
+def _copied(
+    on_host: List[Numbered], on_device: List[Numbered], chunk_bytes: int, timeout_s: float
+) -> Dict[int, str]:
+    sums: Dict[Tuple[int, int], Sums] = {}
 
     def work(number: int, offset: int, address: int, length: int) -> None:
-        found[number, offset] = hashlib.sha256(region_copies.read_bytes(address, length)).digest()
+        try:
+            sums[number, offset] = fingerprints.sums(region_copies.read_bytes(address, length))
+        except ImportError:
+            raise Unsupported("numpy, which hashes memory here, is not installed") from None
 
-    on_host = [(number, region) for number, region in enumerate(regions) if region.is_host]
-    on_device = [(number, region) for number, region in enumerate(regions) if not region.is_host]
-    pieces = (
-        piece for number, region in on_host for piece in region_copies.host_pieces(number, region, PIECE)
-    )
+    pieces = (piece for each in on_host for piece in region_copies.host_pieces(*each, chunk_bytes))
     region_copies.run(pieces, work, sum(region.size for _, region in on_host))
     if on_device:
-        torch_device.copy_out(on_device, work, timeout_s, PIECE, _THREADS_FROM)
-    parts: List[List[bytes]] = [[] for _ in regions]
-    for (number, _offset), digest in sorted(found.items()):
-        parts[number].append(digest)
-    return [hashlib.sha256(b"".join(each)).hexdigest()[: 2 * DIGEST_BYTES] for each in parts]
+        torch_device.copy_out(on_device, work, timeout_s, chunk_bytes, _THREADS_FROM)
+    parts: Dict[int, List[Sums]] = {number: [] for number, _ in [*on_host, *on_device]}
+    for (number, _offset), both in sorted(sums.items()):
+        parts[number].append(both)
+    return {number: fingerprints.digest(each) for number, each in parts.items()}
 
 
 def holding_addresses(reachable: ReachableMemory) -> List[bool]:

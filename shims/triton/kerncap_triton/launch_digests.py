@@ -82,7 +82,7 @@ class Trace(Watch):
             and not torch_device.drain(torch_device.record_event(), timeout_s)
         ):
             raise Unsupported(f"stream did not finish within {timeout_s:g} s {when}")
-        return hashing.digests(self._reachable.regions, timeout_s)
+        return hashing.digests(self._reachable.regions, self.session.options.chunk_bytes, timeout_s)
 
     def _write(
         self, *, hashed: Optional[List[Any]] = None, reason: Optional[str] = None, error: Optional[str] = None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .contract import Functions, word
 
 NOT_LAUNCHED, KEPT, DROPPED, FAILED = range(4)  # what kerncap_<vendor>_outcome answers
 _VENDORS = (word.shim.cuda, word.shim.hip)  # as Triton calls its backends, too
+DIGEST_DIGITS = 32
 MAX_RANGES = 4096  # bytes of the names of all open ranges
 
 
@@ -80,6 +81,17 @@ class Shim:
         if length < 0:
             return None
         return buffer.raw[: min(length, MAX_RANGES)].decode("utf-8", "replace").splitlines()
+
+    def digests(self, device: int, ranges: Sequence[Tuple[int, int]]) -> Optional[List[str]]:
+        """Of memory of a device by address and size, in hex; None if the shim can't look into all of it."""
+        if self.functions.digests is None:
+            return None
+        pairs = (ctypes.c_uint64 * (2 * len(ranges)))(*(number for each in ranges for number in each))
+        text = ctypes.create_string_buffer(DIGEST_DIGITS * len(ranges))
+        if not self.functions.digests(device, pairs, len(ranges), text):
+            return None
+        digits = text.raw.decode("ascii")
+        return [digits[at : at + DIGEST_DIGITS] for at in range(0, len(digits), DIGEST_DIGITS)]
 
     def outcome(self, token: int) -> int:
         """What became of a choice. One that met no launch is forgotten.

@@ -67,6 +67,11 @@ def quiet() -> Iterator[None]:
         yield
 
 
+def current(index: int) -> Any:
+    """A scope in which this device is the calling thread's."""
+    return torch_module().cuda.device(index)
+
+
 def record_event() -> Any:
     """An event at the end of the current stream's work."""
     event = torch_module().cuda.Event()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kerncap.capture.trace_file import read as read_trace
 from tests.integration.conftest import CommandLine
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
@@ -102,3 +103,36 @@ def test_what_is_not_hashed_is_said(kerncap_of_module: CommandLine, program: lis
     found = diverged(kerncap_of_module, program, status=5, plant="graph")
     assert found["named"] is None
     assert any("inside a graph capture" in said for said in found["uncompared"]), found["uncompared"]
+
+
+HASHED = """
+@triton.jit
+def add_one(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)
+
+from kerncap_triton import native_shims
+has_shim = "NO_SHIM" not in os.environ
+if not has_shim:
+    native_shims.find = lambda *_: None
+for n in (1 << 21, 700_001, 5):
+    x = torch.randint(100, (n,), dtype=torch.uint8, device=DEVICE)
+    add_one[(triton.cdiv(n, 1024),)](x, torch.zeros_like(x), n, BLOCK=1024)
+    assert not has_shim or native_shims.find().digests(0, [(x.data_ptr(), n)]) is not None
+torch.cuda.synchronize()
+"""
+
+
+def test_the_device_hashes_as_the_host_does(kerncap_of_module: CommandLine) -> None:
+    """Digests are compared between runs, and not in each of them can the device look into its memory."""
+    kerncap = kerncap_of_module
+    program = [sys.executable, str(kerncap.target(HASHED, "hashed.py"))]
+    hashed = []
+    for name, environment in (("device", {}), ("host", {"NO_SHIM": "1"})):
+        done = kerncap("trace", "-o", name, "--", *program, env=environment)
+        assert done.status == 0, done.stderr
+        [process] = read_trace(kerncap.folder / name).processes
+        launches = [[(one.size, one.before, one.after) for one in each.hashed] for each in process.launches]
+        assert [len(each) for each in launches] == [2, 2, 2]
+        hashed.append(launches)
+    assert hashed[0] == hashed[1]

@@ -200,6 +200,41 @@ CASE(capture_in_ranges) {
   }
 }
 
+// What the hook asks for: digests of several allocations, the last of them in two parts.
+CASE(capture_digests) {
+  constexpr size_t sizes[] = {8, 4096, 4097, 3 * 4096 + 5};
+  static std::vector<std::vector<uint64_t>> memory;
+  std::vector<unsigned long long> pairs;
+  auto add = [](uint64_t base, uint64_t size) {
+    Allocation allocation;
+    allocation.base = base;
+    allocation.size = size;
+    allocation.how = "test";
+    MemoryMap::instance().add(allocation);
+  };
+  for (size_t size : sizes) {
+    auto* bytes = reinterpret_cast<uint8_t*>(memory.emplace_back(size / 8 + 1).data());
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>((i * 31 + memory.size() - 1) % 251);
+    const auto base = reinterpret_cast<uint64_t>(bytes);
+    const bool is_last = memory.size() == std::size(sizes);
+    if (is_last) add(base, 4096);
+    if (!is_last)
+      add(base, size);
+    else if (number("GAP", 0) == 0)
+      add(base + 4096, size - 4096);
+    pairs.insert(pairs.end(), {base + static_cast<uint64_t>(number("SHIFT", 0)), size});
+  }
+  if (number("SHIFT", 0) != 0) pairs[1] = 4;
+  fake_device().capturing = number("CAPTURING", 0) != 0;
+  fake_device().kernels = number("NO_KERNELS", 0) == 0;
+  char text[32 * std::size(sizes) + 1] = "";
+  CHECK(capture::armed());
+  const bool good = capture::digests(0, pairs.data(), static_cast<long>(std::size(sizes)), text);
+  CHECK(fake_device().entered == 0 && !gate::is_mine() && !gate::Own::active());
+  for (size_t i = 0; good && i < std::size(sizes); ++i) std::printf("%.32s\n", text + 32 * i);
+  if (!good) std::puts("none");
+}
+
 // Figures for the reader, no bound.
 CASE(capture_cost_of_launches_not_chosen) {
   Program& program = make_program();

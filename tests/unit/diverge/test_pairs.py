@@ -97,7 +97,7 @@ def test_a_file_holds_what_was_recorded(tmp_path: Path) -> None:
         (b"{", "not a trace"),
         (b"[]", "not a trace"),
         (b'{"format": "kerncap-reproducer"}', "its format is 'kerncap-reproducer'"),
-        (b'{"version": 1}', "trace of version 1; this kerncap reads 2"),
+        (b'{"version": 1}', "trace of version 1; this kerncap reads 3"),
         (b'{"processes": [{"pid": -1}]}', "processes"),
     ],
 )

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from kerncap.api.diverge import repeated
+from kerncap.format.contract import default
 
 from .conftest import CHUNK
 
@@ -114,14 +115,15 @@ def test_digests_are_those_of_the_same_bytes_elsewhere(cuda: Any) -> None:
         def read(self, state: str, region: int, start: int, size: int) -> bytes:
             return contents(regions[region][1])[start : start + size]
 
-    regions = regions_of(1, hashing.PIECE, 7 * hashing.PIECE + 5)
-    on_device = hashing.digests([region for _, region in regions], 5.0)
+    step = default.chunk_bytes
+    regions = regions_of(1, step, 7 * step + 5)
+    on_device = hashing.digests([region for _, region in regions], step, 5.0)
     on_host = [Region(each.base, each.size, "cpu", 0, "x", *each.storages) for _, each in regions]
-    assert hashing.digests(on_host, 5.0) == on_device
+    assert hashing.digests(on_host, step, 5.0) == on_device
     held: Any = Held()
     assert [repeated._digest(held, number, 0, each.size) for number, each in regions] == on_device
     cuda.module.as_bytes(regions[2][1])[-1] += 1
-    changed = hashing.digests([region for _, region in regions], 5.0)
+    changed = hashing.digests([region for _, region in regions], step, 5.0)
     assert [now == before for now, before in zip(changed, on_device, strict=True)] == [True, True, False]
 
 

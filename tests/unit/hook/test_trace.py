@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from typing import Any
 
 from kerncap.capture import payloads
 from kerncap.format.records import RecordKind
+from tests import traced_digests
 from tests.unit.hook.conftest import ADD, Run
 
 PROGRAM = (
@@ -31,8 +31,7 @@ except Exception:
 
 
 def digest(*values: float) -> str:
-    piece = hashlib.sha256(struct.pack(f"<{len(values)}f", *values)).digest()
-    return hashlib.sha256(piece).hexdigest()[:32]
+    return traced_digests.digest(struct.pack(f"<{len(values)}f", *values))
 
 
 def traced(run: Run, program: str, **options: Any) -> list[payloads.TracedRecord]:
@@ -56,6 +55,22 @@ def test_what_a_launch_finds_and_leaves(run: Run) -> None:
     assert names["x"] == names["out"] and len(second.hashed) == 2
     assert second.hashed[names["out"]].after == digest(*[3.0] * 32, *[2.0] * 32)
     assert first.python_stack[0][0].endswith("target.py") and len(first.python_stack) == 1
+
+
+def test_memory_of_several_chunks(run: Run) -> None:
+    program = (
+        ADD
+        + """
+data = torch.arange(40_003, dtype=torch.uint8)  # ten chunks, the last of them with a part of a word
+add[(1,)](data, data, data, 3, BLOCK=4)
+"""
+    )
+    [found] = traced(run, program, chunk_bytes=4096)
+    before = bytes(i % 256 for i in range(40_003))
+    after = bytes([0, 2, 4]) + before[3:]
+    assert [(one.before, one.after) for one in found.hashed] == [
+        (traced_digests.digest(before, 4096), traced_digests.digest(after, 4096))
+    ]  # fmt: skip
 
 
 def test_addresses_and_errors(run: Run) -> None:

@@ -1,0 +1,1 @@
+../../shims/triton/kerncap_triton/fingerprints.py
