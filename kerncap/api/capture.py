@@ -178,7 +178,7 @@ def _run_in(session: Session, options: CaptureOptions, current: dict[str, str]) 
         )
     _end_session(session, options, collector, alive, result)
     if run.self_check:
-        check_captured(result, run.self_check_timeout_s)
+        check_captured(result, timeout_s=run.self_check_timeout_s)
     return result
 
 
@@ -292,34 +292,36 @@ def _leave(session: Session) -> None:
         session.remove()
 
 
-def check_captured(result: CaptureResult, timeout_s: float) -> None:
+def check_captured(*results: CaptureResult, timeout_s: float) -> None:
     """Replay each once; neither many reproducers nor an impatient user lose the report."""
-    wanted = result.captured
-    if result.options.keep.no_values:
-        why = "captured with --no-values: there is nothing to compare with"
-        _skip(result, [sealed.path for sealed in wanted], why)
-        return
-    if wanted and sys.stderr.isatty():
-        log.line(f"self-check of {len(wanted)} (--no-self-check leaves it out)")
+    left: list[tuple[CaptureResult, list[Path]]] = []
+    for result in results:
+        if result.options.keep.no_values:
+            why = "captured with --no-values: there is nothing to compare with"
+            _skip([(result, [sealed.path for sealed in result.captured])], why)
+        else:
+            left += [(result, paths) for paths in _launched_together(result.captured)]
+    if left and sys.stderr.isatty():
+        log.line(f"self-check of {sum(len(paths) for _, paths in left)} (--no-self-check leaves it out)")
     try:
         from kerncap.replay.pool import Pool
     except ImportError as error:
-        _skip(result, [sealed.path for sealed in wanted], f"replay is not installed here: {error}")
+        _skip(left, f"replay is not installed here: {error}")
         return
     start, most_s = time.monotonic(), _ALL_SELF_CHECKS * timeout_s
     with Pool() as pool:
-        groups = _launched_together(wanted)
-        for done, paths in enumerate(groups):
-            left = [path for group in groups[done:] for path in group]
+        while left:
             if time.monotonic() - start > most_s:
-                _skip(result, left, f"the self-checks before it took over {most_s:g} s")
+                _skip(left, f"the self-checks before it took over {most_s:g} s")
                 return
+            result, paths = left[0]
             try:
                 check = _replayed(paths, result, timeout_s, pool)
             except KeyboardInterrupt:
-                _skip(result, left, "interrupted")
+                _skip(left, "interrupted")
                 return
             result.self_checks.update(dict.fromkeys(paths, check))
+            left.pop(0)
 
 
 def _launched_together(captured: Sequence[SealedLaunch]) -> list[list[Path]]:
@@ -330,8 +332,9 @@ def _launched_together(captured: Sequence[SealedLaunch]) -> list[list[Path]]:
     return list(found.values())
 
 
-def _skip(result: CaptureResult, left: Sequence[Path], why: str) -> None:
-    result.self_checks.update(dict.fromkeys(left, SelfCheck("skipped", why)))
+def _skip(left: Sequence[tuple[CaptureResult, list[Path]]], why: str) -> None:
+    for result, paths in left:
+        result.self_checks.update(dict.fromkeys(paths, SelfCheck("skipped", why)))
 
 
 def _replayed(paths: Sequence[Path], result: CaptureResult, timeout_s: float, pool: Pool) -> SelfCheck:

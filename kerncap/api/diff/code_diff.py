@@ -7,6 +7,7 @@ read by a vendor's disassembler if there is one: a program that parses, and runs
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import re
 import subprocess
@@ -138,6 +139,7 @@ def _image(
 # --- disassemblers -----------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=8)  # `diverge` compares two images twice
 def _disassembled(stage: str, data: bytes) -> str | None:
     from kerncap.replay.candidates.disassemble import sass
 

@@ -13,7 +13,7 @@ from kerncap.api.diff.diff_result import ReproducerDiff
 from kerncap.api.diverge.diverge_result import ARGUMENTS, LAUNCH, MEMORY, Named
 from kerncap.api.diverge.launch_differences import Pair
 from kerncap.api.diverge.recorded_side import shown
-from kerncap.api.diverge.two_runs import Captured, Side, capture_launch
+from kerncap.api.diverge.two_runs import Captured, Side, capture_launch, checked
 from kerncap.api.sanitize import sanitize_reproducer
 from kerncap.capture.trace_file import Trace
 from kerncap.errors import KerncapError
@@ -146,7 +146,7 @@ def judge(pair: Pair, captured: tuple[Captured, Captured], tolerance: Tolerance)
     a, b = captured[0].path, captured[1].path
     if a is None or b is None:
         if not is_certain(pair):
-            captured = captured[0].checked(), captured[1].checked()
+            captured = checked(captured)
         if tolerance.is_exact and (certain := _certain(pair, by_digest, captured)):
             return Judged(Verdict.DIFFERENT, certain, captured=captured)
         said = "; ".join(by_digest.problems)
@@ -157,7 +157,7 @@ def judge(pair: Pair, captured: tuple[Captured, Captured], tolerance: Tolerance)
         diff = diff_reproducers(a, b)
         if "memory after" not in diff.differing or "memory before" in diff.differing:
             # Which bytes it reads and writes matters: what differs may be none of them.
-            captured = captured[0].checked(), captured[1].checked()
+            captured = checked(captured)
             diff = diff_reproducers(a, b)
         unmeasured = [
             f"{side}: {one.unchecked or 'its self-check measured nothing'}"

@@ -81,17 +81,23 @@ class Captured:
     unchecked: str = ""
     unmeasured: CaptureResult | None = field(default=None, repr=False, compare=False)
 
-    def checked(self) -> Captured:
-        """After its self-check, if that was left out."""
+    @property
+    def _checked(self) -> Captured:
         if self.path is None or self.unmeasured is None:
             return self
-        check_captured(self.unmeasured, SELF_CHECK_S)
         check = self.unmeasured.self_checks[self.path]
         return replace(self, unchecked=check.reason, unmeasured=None)
 
     def remove(self) -> None:
         if self.path is not None:
             shutil.rmtree(self.path, ignore_errors=True)
+
+
+def checked(both: tuple[Captured, Captured]) -> tuple[Captured, Captured]:
+    """After the self-checks that were left out."""
+    unmeasured = [one.unmeasured for one in both if one.path is not None and one.unmeasured is not None]
+    check_captured(*unmeasured, timeout_s=SELF_CHECK_S)
+    return both[0]._checked, both[1]._checked
 
 
 def capture_launch(side: Side, run: Trace, process: int, launch: TracedRecord, output: Path) -> Captured:

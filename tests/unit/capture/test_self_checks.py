@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,8 +26,11 @@ def result_of(*paths: Path, no_values: bool = False) -> Any:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("groups", [lambda paths: [paths], lambda paths: [paths[:1], paths[1:]]])
 def test_two_launches_share_what_their_workers_are_forked_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    groups: Callable[[tuple[Path, ...]], list[tuple[Path, ...]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig.use(monkeypatch, rig.kernels(tmp_path))
     paths = native.add().seal(tmp_path / "a"), native.scale().seal(tmp_path / "b")
@@ -39,9 +43,10 @@ def test_two_launches_share_what_their_workers_are_forked_of(
         return own(pool, choice)
 
     monkeypatch.setattr(Pool, "nursery", watched)
-    found = result_of(*paths)
-    api.check_captured(found, 30.0)
-    assert {path: check.result for path, check in found.self_checks.items()} == dict.fromkeys(paths, "pass")
+    results = [result_of(*each) for each in groups(paths)]
+    api.check_captured(*results, timeout_s=30.0)
+    checks = {path: check.result for found in results for path, check in found.self_checks.items()}
+    assert checks == dict.fromkeys(paths, "pass")
     assert len(pools) == 2 and pools[0] is pools[1]
 
 
@@ -51,8 +56,8 @@ def test_what_is_left_is_skipped_with_the_reason(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(api, "_replayed", interrupt)
     found = result_of(tmp_path / "a", tmp_path / "b")
-    api.check_captured(found, 30.0)
+    api.check_captured(found, timeout_s=30.0)
     assert [check.reason for check in found.self_checks.values()] == ["interrupted"] * 2
     left_out = result_of(tmp_path / "a", no_values=True)
-    api.check_captured(left_out, 30.0)
+    api.check_captured(left_out, timeout_s=30.0)
     assert "there is nothing to compare with" in left_out.self_checks[tmp_path / "a"].reason
