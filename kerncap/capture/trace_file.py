@@ -53,6 +53,11 @@ class Trace(Struct, frozen=True, kw_only=True):
     def launches(self) -> int:
         return sum(len(process.launches) for process in self.processes)
 
+    @property
+    def plain_ns(self) -> int:
+        """About what the program takes without kerncap: its processes hash at the same time."""
+        return max(0, self.wall_ns - self.hashing_ns // max(1, len(self.processes)))
+
 
 def processes_of(
     logs: Iterable[ProcessLog], hooked: Collection[str], running: Collection[str]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from kerncap.cli.number_types import COUNT, Finite
+from kerncap.cli.number_types import COUNT, TIMES, Finite
 from kerncap.cli.paths import OUTPUT_FOLDER, PATH
 from kerncap.cli.strict import strict_option
 from kerncap.exit_status import exit_status
@@ -45,6 +45,10 @@ _SEPARATOR = "--"
     "--rounds", type=COUNT, default=4, show_default=True, metavar="N",
     help="Maximum number of differing launches to capture; each runs both programs once more.",
 )  # fmt: skip
+@click.option(
+    "--budget", type=TIMES, metavar="X",
+    help="Limit for the search, such as 3x: as a multiple of both programs without kerncap.",
+)  # fmt: skip
 @click.option("--no-noise", is_flag=True, help="Don't run A again to recognise nondeterminism.")
 @strict_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -62,6 +66,7 @@ def command(
     rtol: float | None,
     atol: float | None,
     rounds: int,
+    budget: float | None,
     no_noise: bool,
     as_json: bool,
     command: tuple[str, ...],
@@ -91,6 +96,7 @@ def command(
             rounds,
             not no_noise,
             native,
+            budget,
         )
     )
     if as_json:

@@ -56,8 +56,22 @@ class Finite(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return found
 
 
+class Times(Finite):
+    """A positive factor: 3 or 3x."""
+
+    name = "factor"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            factor = float(value.removesuffix("x") if isinstance(value, str) else value)
+        except ValueError:
+            self.fail(f"{value} is not a factor, such as 3x.", param, ctx)
+        return super().convert(factor, param, ctx)
+
+
 COUNT = Whole(1, _MOST)
 COUNT_OR_NONE = Whole(0, _MOST)
 PROCESSES = Whole(1, 4096)
 SECONDS = Finite(0, _MOST, above=True)
 RATIO = Finite(0, _MOST, above=True)
+TIMES = Times(0, _MOST, above=True)

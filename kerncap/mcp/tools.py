@@ -186,7 +186,7 @@ def _diff(given: inputs.Diff, context: Context) -> list[str]:
 def _diverge(given: inputs.Diverge, context: Context) -> list[str]:
     options = _options(
         kernel=given.kernel, ulps=given.ulps, rtol=given.rtol, atol=given.atol, rounds=given.rounds,
-        output=_file(given.output, "output", context),
+        budget=given.budget, output=_file(given.output, "output", context),
     )  # fmt: skip
     for name, program in (("command", given.command), ("other", given.other)):
         if "--" in program:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kerncap.answer import Answer
-from kerncap.log import counted, one_line
+from kerncap.log import counted, duration, one_line
 from kerncap.report.diff_text import memory_lines, source_lines
 from kerncap.report.sanitize_text import sanitized_line
 from kerncap.report.trace_text import cost_text
@@ -49,6 +49,9 @@ def _aligned(found: Any) -> str:
     text = f"{counted(found.aligned, 'launch')} aligned"
     for name, count in zip("AB", found.only, strict=True):
         text += f", {count:,} only in {name}" if count else ""
+    text += f"; the search took {duration(found.search_ns)}"
+    if found.plain_ns and not (found.a.recorded and found.b.recorded):
+        text += f", {found.search_ns / found.plain_ns:.2f} times as long as both programs without kerncap"
     return text
 
 

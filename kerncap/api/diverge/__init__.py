@@ -7,13 +7,14 @@ that it reads or writes. What another run of the same side differs in too is non
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kerncap.api.diverge.diverge_result import Divergence
 from kerncap.api.diverge.judge import Tolerance
 from kerncap.api.diverge.ranks import matched
-from kerncap.api.diverge.search import Search
+from kerncap.api.diverge.search import Bounds, Search
 from kerncap.api.diverge.two_runs import Side
 from kerncap.capture.options import DEFAULT_OUTPUT, Selection
 from kerncap.capture.trace_file import Trace
@@ -30,7 +31,8 @@ class DivergeOptions:
     """``selection``: kernels by name and ordinals. ``rounds``: launches that are captured to judge them.
 
     ``noise``: run a side that differs once more, to tell nondeterminism. ``native``: launches that the CUDA
-    shim sees are compared, too. Raises UsageError.
+    shim sees are compared, too. ``budget``: of the search's time, as a multiple of both programs without
+    kerncap; a round that would take longer is not begun. Raises UsageError.
     """
 
     a: Side
@@ -41,6 +43,7 @@ class DivergeOptions:
     rounds: int = ROUNDS
     noise: bool = True
     native: bool = False
+    budget: float | None = None
 
     @property
     def once(self) -> bool:
@@ -50,6 +53,7 @@ class DivergeOptions:
 
 def diverge(options: DivergeOptions) -> Divergence:
     """Run both sides, and those that differ again. Raises UsageError, FormatError, CaptureError."""
+    started = time.monotonic()
     runs = _runs(options)
     for side, run in zip((options.a, options.b), runs, strict=True):
         if side.recorded is not None and (run.kernels, run.launch) != _filters(options.selection):
@@ -66,7 +70,7 @@ def diverge(options: DivergeOptions) -> Divergence:
         selection=options.selection,
         output=options.output,
         tolerance=options.tolerance,
-        rounds=options.rounds,
+        bounds=Bounds(options.rounds, options.budget, started),
         once=options.once,
         noise=options.noise,
         native=options.native,

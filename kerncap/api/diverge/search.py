@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kerncap.api.diverge.align import by_shape
@@ -30,6 +31,27 @@ from kerncap.format.contract import word
 from kerncap.report.documents.diverge import Place, RunInfo
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """How much a search may cost.
+
+    ``rounds``: launches that are captured. ``budget``: of its time, as a multiple of both programs without
+    kerncap; ``started`` is its beginning on the monotonic clock.
+    """
+
+    rounds: int
+    budget: float | None
+    started: float
+
+    @property
+    def spent_ns(self) -> int:
+        return int((time.monotonic() - self.started) * 1e9)
+
+    def has_time(self, plain_ns: int, round_ns: int) -> bool:
+        """Whether a round of ``round_ns`` is within the budget, if both programs take ``plain_ns``."""
+        return self.budget is None or self.spent_ns + round_ns <= self.budget * plain_ns
+
+
 class Search:
     """One comparison. ``once``: both sides are one command, so that any difference is nondeterminism."""
 
@@ -41,7 +63,7 @@ class Search:
         selection: Selection,
         output: Path,
         tolerance: Tolerance,
-        rounds: int,
+        bounds: Bounds,
         once: bool,
         noise: bool,
         native: bool,
@@ -49,7 +71,8 @@ class Search:
         self._sides, self._runs = sides, runs
         self._selection, self._tolerance = selection, tolerance
         self._captures = Captures(sides, runs, output)
-        self._rounds, self._once, self._wants_noise = rounds, once, noise and not once
+        self._bounds, self._once, self._wants_noise = bounds, once, noise and not once
+        self._plain_ns = sum(run.plain_ns for run in runs)
         # The side that is run again to tell nondeterminism.
         self._again = next((which for which, side in enumerate(sides) if side.recorded is None), None)
         self._pairs = pairs_of(*runs)
@@ -87,6 +110,8 @@ class Search:
             aligned=len(matched),
             only=(sum(pair.b is None for pair in self._pairs), sum(pair.a is None for pair in self._pairs)),
             changed=changed,
+            search_ns=self._bounds.spent_ns,
+            plain_ns=self._plain_ns,
             named=named,
             nondeterministic=tuple(self._nondeterministic),
             within=tuple(self._within),
@@ -124,8 +149,11 @@ class Search:
         return {self._again: one}
 
     def _first(self, differing: Sequence[Pair]) -> Named | None:
-        rounds = self._rounds
+        rounds = self._bounds.rounds
         for number, pair in enumerate(differing):
+            if not self._has_time():
+                self._leave(pair, len(differing) - number - 1, "--budget")
+                return None
             is_judged = pair.is_matched and not any(pair.raised) and rounds > 0
             known = self._captured_again(pair) if is_judged else None
             if known is None and self._is_noise(pair):
@@ -134,11 +162,7 @@ class Search:
             if not pair.is_matched or any(pair.raised):
                 return self._unjudged(pair)
             if not rounds:
-                left = len(differing) - number
-                self._open[
-                    f"{_text(pair)} and {left - 1:,} more differ in their digests and were not captured; "
-                    "--rounds N captures more of them"
-                ] += 1
+                self._leave(pair, len(differing) - number - 1, "--rounds")
                 return None
             rounds -= 1
             judged = judge(pair, self._captures.both(pair, known), self._tolerance)
@@ -149,6 +173,17 @@ class Search:
                 return self._finished(judged.named, pair)
             self._take(judged, pair)
         return None
+
+    def _has_time(self) -> bool:
+        """To run both sides once more, as far as they can be."""
+        sides = zip(self._sides, self._runs, strict=True)
+        return self._bounds.has_time(
+            self._plain_ns, sum(run.plain_ns for side, run in sides if side.recorded is None)
+        )
+
+    def _leave(self, pair: Pair, more: int, remedy: str) -> None:
+        said = f"and {more:,} more differ and were" if more else "differs and was"
+        self._open[f"{_text(pair)} {said} not captured; a larger {remedy} captures more"] += 1
 
     def _take(self, judged: Judged, pair: Pair) -> None:
         judged.discard()

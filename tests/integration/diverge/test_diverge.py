@@ -237,6 +237,16 @@ def test_what_is_no_difference_is_not_named(
     assert found["named"] is None and [one["kernel"] for one in found[told]] == kernels
 
 
+def test_a_search_ends_within_its_budget(kerncap_of_module: CommandLine, program: list[str]) -> None:
+    """Both traces take what the programs do, so once that is the limit there is no time for a round."""
+    found = diverged(
+        kerncap_of_module, program, "--budget", "1x", "--env", "PLANT=environment", status=5
+    )  # fmt: skip
+    [said] = found["uncompared"]
+    assert found["named"] is None and said.endswith("were not captured; a larger --budget captures more")
+    assert said.startswith("scale, launch 0 and ") and found["search_ns"] >= found["plain_ns"] > 0
+
+
 @pytest.mark.long
 def test_what_is_within_the_tolerance_is_not_named(
     kerncap_of_module: CommandLine, program: list[str]
