@@ -76,7 +76,7 @@ class Snapshot {
 };
 
 // Of a region, by the prints of its chunks, in hex. Compared between runs: a change of it, or of the prints,
-// needs another version of the file of `kerncap trace`; the hook's hashing.py computes the same.
+// needs another version of the file of `kerncap trace`; the hook's fingerprints.py computes the same.
 constexpr size_t digest_digits = 32;
 std::string digest(const Fingerprint* prints, uint64_t count);
 
