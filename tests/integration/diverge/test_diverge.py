@@ -348,6 +348,7 @@ def test_what_is_no_pair_of_runs_is_refused(kerncap: CommandLine) -> None:
     assert "more than two commands" in usage(kerncap, "--", "true", "--", "true", "--", "true")
     assert "--env X: expected NAME=VALUE" in usage(kerncap, "--env", "X", "--", "true")
     assert "no-such-program" in usage(kerncap, "--", "no-such-program")
+    assert "3y is not a factor, such as 3x" in usage(kerncap, "--budget", "3y", "--", "true")
     (kerncap.folder / "a.json").write_text('{"format": "kerncap-trace", "version": 99}')
     done = kerncap("diverge", "--a", "a.json", "--b", "a.json")
     assert done.status == 3 and "trace of version 99" in done.stderr
