@@ -47,7 +47,7 @@ _SEPARATOR = "--"
 )  # fmt: skip
 @click.option(
     "--budget", type=TIMES, metavar="X",
-    help="Limit for the search, such as 3x: as a multiple of both programs without kerncap.",
+    help="Limit for the search, such as 3x: as a multiple of what the programs take without kerncap.",
 )  # fmt: skip
 @click.option("--no-noise", is_flag=True, help="Don't run A again to recognise nondeterminism.")
 @strict_option

@@ -193,7 +193,7 @@ class Diverge(Takes, frozen=True, kw_only=True):
     rounds: Annotated[int, Meta(ge=0, description="Maximum number of differing launches to capture.")] = 4
     budget: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        _says("Limit for the search, as a multiple of both programs without kerncap."),
+        _says("Limit for the search, as a multiple of what the programs take without kerncap."),
     ] = None
     output: Annotated[str | None, _says("Folder for the reproducers.")] = None
 

@@ -51,7 +51,7 @@ def _aligned(found: Any) -> str:
         text += f", {count:,} only in {name}" if count else ""
     text += f"; the search took {duration(found.search_ns)}"
     if found.plain_ns and not (found.a.recorded and found.b.recorded):
-        text += f", {found.search_ns / found.plain_ns:.2f} times as long as both programs without kerncap"
+        text += f", {found.search_ns / found.plain_ns:.2f} times as long as the programs without kerncap"
     return text
 
 

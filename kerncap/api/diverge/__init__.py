@@ -31,8 +31,8 @@ class DivergeOptions:
     """``selection``: kernels by name and ordinals. ``rounds``: launches that are captured to judge them.
 
     ``noise``: run a side that differs once more, to tell nondeterminism. ``native``: launches that the CUDA
-    shim sees are compared, too. ``budget``: of the search's time, as a multiple of both programs without
-    kerncap; a round that would take longer is not begun. Raises UsageError.
+    shim sees are compared, too. ``budget``: of the search's time, as a multiple of what the programs
+    take without kerncap; a round that would take longer is not begun. Raises UsageError.
     """
 
     a: Side

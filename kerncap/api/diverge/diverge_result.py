@@ -55,7 +55,7 @@ class Divergence:
     only: tuple[int, int]
     changed: tuple[Place, ...]  # aligned launches with other arguments, whose results agree
     search_ns: int  # all runs included
-    plain_ns: int  # of both programs without kerncap
+    plain_ns: int  # of the programs without kerncap
     named: Named | None = None
     nondeterministic: tuple[Named, ...] = ()
     within: tuple[Place, ...] = ()  # within the tolerance

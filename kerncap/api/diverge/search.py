@@ -35,8 +35,8 @@ from kerncap.report.documents.diverge import Place, RunInfo
 class Bounds:
     """How much a search may cost.
 
-    ``rounds``: launches that are captured. ``budget``: of its time, as a multiple of both programs without
-    kerncap; ``started`` is its beginning on the monotonic clock.
+    ``rounds``: launches that are captured. ``budget``: of its time, as a multiple of what the programs
+    take without kerncap; ``started`` is its beginning on the monotonic clock.
     """
 
     rounds: int
@@ -72,7 +72,8 @@ class Search:
         self._selection, self._tolerance = selection, tolerance
         self._captures = Captures(sides, runs, output)
         self._bounds, self._once, self._wants_noise = bounds, once, noise and not once
-        self._plain_ns = sum(run.plain_ns for run in runs)
+        # Two ranks may be those of one run.
+        self._plain_ns = sum({(run.time_ns, run.wall_ns): run.plain_ns for run in runs}.values())
         # The side that is run again to tell nondeterminism.
         self._again = next((which for which, side in enumerate(sides) if side.recorded is None), None)
         self._pairs = pairs_of(*runs)

@@ -97,7 +97,7 @@ class DivergeDocument(Document, frozen=True, kw_only=True):
     aligned: Annotated[Count, says("Launches that both runs have.")]
     only: Annotated[tuple[Count, Count], says("Launches that only A has, and only B.")]
     search_ns: Annotated[Nanoseconds, says("Nanoseconds of the search with all of its runs.")]
-    plain_ns: Annotated[Nanoseconds, says("Nanoseconds of both programs without kerncap, estimated.")]
+    plain_ns: Annotated[Nanoseconds, says("Nanoseconds of the programs without kerncap, estimated.")]
     uncompared: Annotated[Names, says("What could not be compared.")]
     notes: Notes
     a: RunInfo

@@ -396,3 +396,4 @@ def test_two_ranks_of_one_run(kerncap: CommandLine) -> None:
     assert done.status == 2 and "A: rank 0 launched nothing that was traced" in done.stderr, done.stderr
     equal = kerncap("diverge", "--launch", "0", "--ranks", "0,1", "--", *program, timeout=900)
     assert equal.status == 0 and "A: rank 0 of " in equal.stdout, equal.stdout
+    assert found["plain_ns"] <= found["a"]["wall_ns"] == found["b"]["wall_ns"], "one run, not two"
