@@ -12,7 +12,6 @@ import atexit
 import contextlib
 import dataclasses
 import functools
-import gc
 import importlib
 import json
 import os
@@ -341,7 +340,7 @@ def _import_all() -> None:
         if not any(part in f"{module.name}." for part in _LEFT_OUT):
             with contextlib.suppress(ImportError):  # an optional library
                 importlib.import_module(module.name)
-    gc.freeze()  # what a fork collects, it copies
+    forked_torch.make_forks_cheap()
 
 
 def _command(words: list[str], environment: dict[str, str]) -> int:

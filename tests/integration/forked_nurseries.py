@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from unittest import mock
 
-from tests.integration.forked_torch import of_start
+from tests.integration.forked_torch import make_forks_cheap, of_start
 
 if TYPE_CHECKING:
     from kerncap.replay.nursery import Nursery
@@ -225,6 +225,7 @@ def _loaded(kind: str) -> Any:
     gc.disable()
     bootstrap._load(folder)
     importlib.import_module("_kerncap_worker.nursery")._load(kind)
+    make_forks_cheap()
     return bootstrap
 
 
