@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
+
 import numpy as np
 
 from kerncap.sanitizer.equality.modular import powers
-from kerncap.sanitizer.equality.numbers import Ints
+from kerncap.sanitizer.equality.numbers import Bools, Ints
 
-_MANY = 1 << 12  # numbers, for which the larger table is worth its making
-_BABY_STEPS, _BABY_STEPS_OF_MANY = 1 << 18, 1 << 20
+_BASE = 4  # a square, so that its order is q
+_BABY_STEPS, _GIANT_STEPS = 1 << 18, 1 << 11
+_MARKS = 1 << 22
+_AT_ONCE = 1 << 16  # numbers times giant steps
 _LOW_BITS, _HIGH_BITS = 15, 14
 
 
@@ -19,7 +24,6 @@ class RootPowers:
         self._root, self._p, self._q = root, p, q
         self._low = powers(root, 1 << _LOW_BITS, p)
         self._high = powers(pow(root, 1 << _LOW_BITS, int(p)), 1 << _HIGH_BITS, p)
-        self._baby: dict[int, tuple[Ints, Ints]] = {}  # by their number
         self._known: tuple[Ints, Ints] = np.zeros(0, np.int64), np.zeros(0, np.int64)  # numbers, logarithms
 
     def raised(self, exponents: Ints) -> Ints:
@@ -42,23 +46,44 @@ class RootPowers:
         return found
 
     def _of_powers(self, numbers: Ints) -> Ints:
-        """By baby steps and giant steps, all at once."""
-        count = _BABY_STEPS if len(numbers) < _MANY else _BABY_STEPS_OF_MANY
-        if count not in self._baby:
-            steps = powers(self._root, count, self._p)
-            order = np.argsort(steps)
-            self._baby[count] = steps[order], order
-        steps, order = self._baby[count]
-        giant = np.int64(pow(self._root, -count, int(self._p)))
-        found = np.zeros(numbers.shape, dtype=np.int64)
-        left, at = numbers.copy(), np.arange(len(numbers))
-        for turn in range(int(self._q) // count + 1):
-            place = np.minimum(np.searchsorted(steps, left), len(steps) - 1)
-            hit = steps[place] == left
-            if hit.any():
-                found[at[hit]] = (turn * count + order[place[hit]]) % self._q
-                left, at = left[~hit], at[~hit]
-                if not len(at):
-                    break
-            left = left * giant % self._p
+        """The logarithms to another base of these and of the root are known by the prime alone."""
+        logs = _Steps.of(int(self._p)).logarithms(np.append(numbers, self._root))
+        found: Ints = logs[:-1] * pow(int(logs[-1]), -1, int(self._q)) % self._q
+        return found
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """What finds logarithms modulo ``p``: baby steps, sorted, with their exponents; giant steps."""
+
+    p: np.int64
+    baby: Ints
+    exponents: Ints
+    marks: Bools  # whether any baby step ends with these bits
+    giant: Ints
+
+    @staticmethod
+    @functools.cache
+    def of(p: int) -> _Steps:
+        baby = powers(_BASE, _BABY_STEPS, np.int64(p))
+        order = np.argsort(baby)
+        marks = np.zeros(_MARKS, bool)
+        marks[baby & (_MARKS - 1)] = True
+        giant = powers(pow(_BASE, -_BABY_STEPS, p), _GIANT_STEPS, np.int64(p))
+        return _Steps(np.int64(p), baby[order], order, marks, giant)
+
+    def logarithms(self, numbers: Ints) -> Ints:
+        """Of powers of the base: one baby step from some giant one."""
+        found = np.zeros(numbers.shape, np.int64)
+        at, turn = np.arange(len(numbers)), 0
+        while len(at) and turn < len(self.giant):
+            giant = self.giant[turn : turn + max(1, _AT_ONCE // len(at))]
+            reached = numbers[at, None] * giant % self.p
+            row, column = np.nonzero(self.marks[reached & (_MARKS - 1)])
+            likely = reached[row, column]
+            place = np.minimum(np.searchsorted(self.baby, likely), len(self.baby) - 1)
+            hit = self.baby[place] == likely
+            row, column, place = row[hit], column[hit], place[hit]
+            found[at[row]] = (turn + column) * _BABY_STEPS + self.exponents[place]
+            at, turn = np.delete(at, row), turn + len(giant)
         return found

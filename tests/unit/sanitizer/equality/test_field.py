@@ -11,6 +11,7 @@ import pytest
 from kerncap.sanitizer.equality.field_arithmetic import PRIMES
 from kerncap.sanitizer.equality.field_draw import Field
 from kerncap.sanitizer.equality.numbers import Array, NotModelled, named
+from kerncap.sanitizer.equality.root_powers import RootPowers
 
 COUNT = 500
 Three = Callable[["Calculator"], tuple[Array, Array]]
@@ -172,3 +173,11 @@ def test_what_can_not_be_said_is_said() -> None:
     assert not c.field.in_order(c.log(c.number(2.0)))
     with pytest.raises(NotModelled, match="infinities or NaN"):
         c.field.product(c.number(math.inf)[:, None], c.x[None, :1])
+
+
+@pytest.mark.parametrize("prime", PRIMES[:2])
+def test_each_logarithm_is_found(prime: int) -> None:
+    exponents = np.append(np.random.default_rng(0).integers(0, prime // 2, 2000), [0, 1, prime // 2 - 1])
+    powers = RootPowers(9, np.int64(prime), np.int64(prime // 2))
+    for many in (exponents, exponents[-3:]):
+        assert (powers.logarithms(powers.raised(many)) == many).all()
