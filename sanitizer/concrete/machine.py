@@ -19,6 +19,7 @@ from kerncap.sanitizer.ttir.ir import Value as Name
 # An operation on few elements counts as this many: less than it costs (3 to 8 microseconds, for 500 to
 # 1,400), so that a long loop of scalars has the minute that it takes.
 PER_OPERATION = 250
+_LOOK = 1 << 15  # work between two looks at the clock, which ask the system: less than a millisecond
 
 # A program hands over at each yield: True if it got on since the last one, False if it waits for others.
 Progress = Generator[bool, None, None]
@@ -99,12 +100,17 @@ class Shared:
     forked: bool = False  # programs went by a condition on something undefined, and could have gone elsewhere
     deadline: float = 0.0
     notes: dict[str, None] = field(default_factory=dict)  # a set that keeps its order
+    _unlooked: int = _LOOK  # work since the clock was looked at
 
     def spend(self, work: int) -> None:
         """Raises Incomplete where a limit is passed."""
         self.spent += work
         if self.spent > self.limits.element_operations:
             raise Incomplete(f"too large: more than {self.limits.element_operations:,} element operations")
+        self._unlooked += work + 1
+        if self._unlooked < _LOOK:
+            return
+        self._unlooked = 0
         if time.thread_time() > self.deadline:
             raise Incomplete(f"too large: more than {self.limits.seconds:g} s")
         if self.limits.ended is not None and self.limits.ended():
