@@ -35,7 +35,7 @@ from kerncap.sanitizer.equality.prime_residues import (
 )
 from kerncap.sanitizer.equality.random_order import FAR, RandomOrder, ascending, sizes_of
 
-_COUNTED = 1025  # whole numbers below are in their order
+_COUNTED = frozenset(map(float, range(1, 1025)))  # whole numbers that are in their order
 
 _MAXIMA = frozenset(("maxnum", "maximum"))
 
@@ -62,10 +62,13 @@ class Field(FieldArithmetic):
         generator = np.random.default_rng([seed, prime])
         super().__init__(prime, seed, generator)
         self._scalars: dict[str, Ints] = {}
-        known = ascending([*map(float, range(1, _COUNTED)), *IRRATIONAL, *constants])
+        known = ascending([*_COUNTED, *IRRATIONAL, *constants])
         if len(known) >= MIDDLE_RANK:
             raise NotModelled("more constants than there are ranks")
-        words = np.concatenate([self.constant(one) for one in known])
+        words = self.integers(np.array([one if one in _COUNTED else 0 for one in known], np.int64))
+        for at, one in enumerate(known):
+            if one not in _COUNTED:
+                words[at] = self.constant(one)[0]
         sizes = sizes_of(generator, len(known), pivots)
         self._by_p = RandomOrder(self.p, self._key, words & P_MASK, sizes)
         self._by_q = RandomOrder(self.q, mixed(self._key), second(words), sizes)
