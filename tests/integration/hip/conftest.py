@@ -27,6 +27,7 @@ from tests.rigs.amd_gpu import Rig
 from tests.shared_nurseries import own_nurseries, shared_nurseries
 
 PROGRAMS = Path(__file__).with_name("programs")
+_ALONE: dict[tuple[object, ...], Finished] = {}
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,13 @@ class Bench:
         )
         return Finished(done.returncode, done.stdout, done.stderr)
 
+    def _alone(self, program: tuple[str | Path, ...], extra: Mapping[str, str] | None) -> Finished:
+        """As `run`, once for all captures of a program."""
+        key = (self.rig, *map(str, program), *{**self.extra, **(extra or {})}.items())
+        if key not in _ALONE:
+            _ALONE[key] = self.run(*program, extra=extra)
+        return _ALONE[key]
+
     def capture(
         self,
         *options: str | Path,
@@ -101,7 +109,7 @@ class Bench:
 
         ``expect`` reproducers must come (None: any number).
         """
-        plain = self.run(*program, extra=extra)
+        plain = self._alone(program, extra)
         checked = () if self_check else ("--no-self-check",)
         prefix = self.rig.run_prefix
         done = self(

@@ -19,6 +19,7 @@ from .conftest import Bench
 
 KERNELS = Path(__file__).with_name("triton_targets") / "kernels.py"
 NAMES = ("softmax_kernel", "matmul_kernel", "layer_norm_kernel")
+PROGRAM = (sys.executable, KERNELS, "softmax", "softmax", "matmul", "layer_norm")
 
 MISSING = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
@@ -35,8 +36,7 @@ def environment(rig: Rig, arch: str = "gfx942") -> dict[str, str]:
 @pytest.fixture(scope="module")
 def captured(shared_bench: Bench, rig: Rig) -> dict[str, Path]:
     """One run of all kernels; reproducers by the kernel's name."""
-    program = (sys.executable, KERNELS, "softmax", "matmul", "layer_norm")
-    done = shared_bench.capture(program=program, extra=environment(rig), expect=len(NAMES))
+    done = shared_bench.capture(program=PROGRAM, extra=environment(rig), expect=len(NAMES))
     assert all(f"{name}: right on gfx942" in done.done.stderr for name in ("softmax", "matmul", "layer_norm"))
     return {manifest.kernel.name: path for path, manifest in done.manifests().items()}
 
@@ -204,8 +204,7 @@ def both(x, y, more_x, more_y, n, B: tl.constexpr):
 
 def test_a_module_in_place_of_a_ranges_launches(bench: Bench, rig: Rig) -> None:
     """Its kernel takes other arguments than the captured ones: they are passed as its code object says."""
-    program = (sys.executable, KERNELS, "softmax", "softmax")
-    path = bench.capture("--launches", "0:2", program=program, extra=environment(rig)).path
+    path = bench.capture("--launches", "0:2", program=PROGRAM, extra=environment(rig)).path
     module, extra = bench.kerncap.folder / "module.py", {"KERNCAP_AMD_EMULATOR": str(bench.rig.folder)}
     for old, new, said in (("", "", ""), ("row % 5", "row % 4", "0.y_ptr")):
         module.write_text(MODULE.replace(old, new))
