@@ -172,6 +172,65 @@ def test_a_stretch_loads_what_its_instructions_load(active: str) -> None:
     assert active == "no lane" or together.any()
 
 
+# Rows of lanes store where others load and store, before and behind: at v1 side by side, at v2 in the other
+# order, at v3 all in one place, at v[32:33] without a base.
+STORES = [
+    "global_load_dword v128, v1, s[4:5]",
+    "global_store_dword v1, v64, s[4:5] offset:64",
+    "global_load_dword v129, v1, s[4:5] offset:128",
+    "v_add_u32_e32 v130, v128, v129",
+    "global_store_dword v1, v130, s[4:5]",
+    "global_store_dword v1, v65, s[4:5] offset:64",
+    "s_load_dword s8, s[4:5], 0x40",
+    "global_store_dword v[32:33], v66, off offset:32",
+    "s_load_dword s9, s[4:5], 0x80",
+    "v_add_u32_e32 v131, s8, v128",
+    "v_add_u32_e32 v131, s9, v131",
+    "s_load_dword s9, s[4:5], 0x204",
+    "global_store_dword v1, v131, s[4:5] offset:512",
+    "v_add_u32_e32 v131, s9, v131",
+    "global_store_dword v2, v131, s[4:5] offset:512",
+    "global_store_dword v3, v67, s[4:5] offset:640",
+    "global_load_dword v132, v2, s[4:5] offset:512",
+]
+
+
+@pytest.mark.parametrize("active", EXEC)
+def test_a_stretch_stores_what_its_instructions_store(active: str) -> None:
+    words = np.random.default_rng(1).integers(0, 1 << 32, (4, LANES), np.uint32)
+    start = ["v_sub_u32_e32 v2, 0xfc, v1", "v_mov_b32_e32 v3, 40", "s_mov_b32 s8, 0", "s_mov_b32 s9, 0"]
+    start += ["v_mov_b32_e32 v33, s5", "v_add_co_u32_e32 v32, vcc, s4, v1"]
+    start += ["v_addc_co_u32_e32 v33, vcc, 0, v33, vcc", f"s_mov_b64 exec, {EXEC[active]}"]
+    end = ["s_mov_b64 exec, -1"]
+    end += [f"global_load_dword v{133 + k}, v1, s[4:5] offset:{256 * k}" for k in range(4)]
+    together, alone = (
+        registers("\n".join([*start, *text, *end]), words, 9, "gfx90a")
+        for text in (STORES, ["s_set_gpr_idx_on s30, 0x0", *STORES, "s_set_gpr_idx_off"])
+    )
+    np.testing.assert_array_equal(together, alone)
+    assert (together[5:] == words).all() == (active == "no lane")
+
+
+INDEXED = "s_mov_b32 s7, 6\ns_set_gpr_idx_on s7, {which}\nv_mov_b32_e32 {operands}\ns_set_gpr_idx_off"
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes"),
+    [
+        ("v_mov_b32_e32 v2, v7", "v_add_u32_e32 v7, 3, v0"),
+        ("v_accvgpr_read_b32 v2, a2", "v_accvgpr_write_b32 a2, 3"),
+        (INDEXED.format(which=1, operands="v2, v1"), INDEXED.format(which=8, operands="v1, 3")),
+    ],
+    ids=["v7", "a2", "v7 by an index"],
+)
+def test_each_workgroup_begins_with_zeros(reads: str, writes: str) -> None:
+    """Also where the one before it has come to instructions that write more registers than those before."""
+    text = ["s_load_dwordx2 s[4:5], s[0:1], 0x0", "v_lshlrev_b32_e32 v1, 2, v0", "s_lshl_b32 s6, s2, 8"]
+    text += [reads, "v_add_u32_e32 v1, s6, v1", "global_store_dword v1, v2, s[4:5]", writes]
+    result = run_code("\n".join(text), data=b"\xff" * 256 * 5, workgroups=5)
+    assert result.fault == "none" and result.data == bytes(256 * 5)
+
+
 @pytest.mark.parametrize("active", ["all lanes", "some lanes"])
 @pytest.mark.parametrize(
     "reads",
@@ -185,6 +244,13 @@ def test_a_stretch_loads_what_its_instructions_load(active: str) -> None:
         ["s_mov_b64 s[6:7], 0x4000", "global_load_dword v3, v1, s[6:7]", "v_add_u32_e32 v2, 4, v1"],
         ["v_add_u32_e32 v2, 4, v1", "s_mov_b64 s[6:7], 0x4000", "s_load_dword s8, s[6:7], 0x10"],
         ["s_mov_b64 s[6:7], 0x4000", "v_add_u32_e32 v2, 4, v1", "global_store_dword v2, v1, s[6:7]"],
+        [
+            "s_getpc_b64 s[6:7]",
+            "s_and_b32 s6, s6, 0xffffff00",
+            *["s_nop 0"] * LANES,  # code, which can be read
+            "global_load_dword v2, v1, s[6:7]",
+            "global_store_dword v1, v2, s[6:7]",
+        ],
     ],
 )
 def test_what_a_stretch_cannot_reach_is_named(reads: list[str], active: str) -> None:

@@ -34,6 +34,13 @@ std::shared_ptr<CodePage> read_page(const Dispatch& dispatch, u64 va, Reach& rea
   return page;
 }
 
+constexpr u32 accumulation = 256;  // the number of the first accumulation register
+
+void raise(std::atomic<u32>& most, u32 to) {
+  for (u32 known = most; known < to && !most.compare_exchange_weak(known, to);) {
+  }
+}
+
 }  // namespace
 
 CodePage::~CodePage() {
@@ -51,6 +58,7 @@ void Code::enter(u64 pc) {
     std::shared_ptr<CodePage>& known = pages().by_address[{dispatch_.target, va}];
     if (!known || known->bytes != now->bytes || known->available_bytes != now->available_bytes) known = now;
     mine = known;
+    entered_.push_back(mine.get());
   }
   current_va_ = va;
   current_ = mine.get();
@@ -78,6 +86,16 @@ const Instruction& Code::decode_at(u64 pc) {
   if (at >= page.available_bytes) stop_unreachable(*dispatch_.memory, pc, false);
   auto made = std::make_unique<Instruction>(
       decode(page.target, page.bytes.data() + at, page.available_bytes - at, pc));
+  for (const Operand& operand : made->operands) {
+    if (!operand.is_vector()) continue;
+    const u32 end = u32{operand.index} + operand.words;
+    raise(page.vectors_named, std::min(end, accumulation));
+    if (end > accumulation) raise(page.accumulators_named, end - accumulation);
+  }
+  if (made->mnemonic.starts_with("s_set_gpr_idx_")) {  // others then
+    raise(page.vectors_named, accumulation);
+    raise(page.accumulators_named, accumulation);
+  }
   // Another queue may have been faster.
   const Instruction* expected = nullptr;
   if (page.decoded[at / 4].compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel)) {

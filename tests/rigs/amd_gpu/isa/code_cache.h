@@ -3,10 +3,12 @@
 #ifndef KERNCAP_AMD_GPU_ISA_CODE_CACHE_H
 #define KERNCAP_AMD_GPU_ISA_CODE_CACHE_H
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "instruction.h"
 #include "stretch.h"
@@ -24,6 +26,8 @@ struct CodePage {
   size_t available_bytes = 0;  // less where the mapping ends
   std::array<u8, size_bytes + overlap_bytes> bytes{};
   std::array<std::atomic<const Instruction*>, size_bytes / 4> decoded{};
+  // As many vector registers are named by what was decoded here, and accumulation registers.
+  std::atomic<u32> vectors_named = 0, accumulators_named = 0;
   // A place that execution has jumped or run to: the stretch that begins there, null if none does.
   struct Entrance {
     std::atomic<bool> tried = false;
@@ -47,10 +51,17 @@ class Code {
     return found ? *found : decode_at(pc);
   }
 
+  // Of all that this dispatch has come to; at least as many as it may have written.
+  u32 vectors_named() const { return most(&CodePage::vectors_named); }
+  u32 accumulators_named() const { return most(&CodePage::accumulators_named); }
+
   // What runs behind `previous` (which may be null), at `pc`: a Stretch where there is one. What does nothing
   // is left out, but where a branch leads to it. Sets `next` and `then`.
   const Instruction& behind(const Instruction* previous, u64 pc) {
-    if (!previous) return as_stretch(at(pc));
+    if (!previous) {
+      if (pc != start_pc_) start_ = &as_stretch(at(pc)), start_pc_ = pc;
+      return *start_;
+    }
     const Instruction* known =
         std::atomic_ref<const Instruction*>(previous->then).load(std::memory_order_acquire);
     if (known && (!previous->steers || known->pc == pc)) return *known;
@@ -58,6 +69,12 @@ class Code {
   }
 
  private:
+  u32 most(std::atomic<u32> CodePage::* named) const {
+    u32 found = 0;
+    for (const CodePage* page : entered_)
+      found = std::max(found, (page->*named).load(std::memory_order_relaxed));
+    return found;
+  }
   void enter(u64 pc);
   const Instruction& find_behind(const Instruction& previous, u64 pc);
   const Instruction& decode_at(u64 pc);
@@ -77,6 +94,9 @@ class Code {
   u64 current_va_ = ~u64{0};
   CodePage* current_ = nullptr;
   std::map<u64, std::shared_ptr<CodePage>> pages_;
+  std::vector<const CodePage*> entered_;  // of pages_
+  u64 start_pc_ = ~u64{0};                // where waves begin
+  const Instruction* start_ = nullptr;
 };
 
 }  // namespace amd_gpu

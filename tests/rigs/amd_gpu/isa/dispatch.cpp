@@ -263,10 +263,15 @@ class Worker {
     group.lds.assign(kernel.lds_bytes, 0);
     const Size3 position = kernel.group_position(number);
     group.waves.resize(kernel.waves_at(position));
+    const u32 vectors = code_.vectors_named(), accumulators = code_.accumulators_named();
     for (u32 k = 0; k < group.waves.size(); k++) {
-      if (!group.waves[k]) group.waves[k] = std::make_unique<Wave>(run_.shared);
+      const bool is_new = !group.waves[k];
+      if (is_new) group.waves[k] = std::make_unique<Wave>(run_.shared);
       Wave& wave = *group.waves[k];
-      wave.reset(kernel.vector_registers, kernel.accumulation_registers);
+      // Those that no instruction names are still as they were.
+      wave.reset(
+          is_new ? kernel.vector_registers : std::min(kernel.vector_registers, vectors),
+          is_new ? kernel.accumulation_registers : std::min(kernel.accumulation_registers, accumulators));
       wave.use_lds(group.lds.data(), kernel.lds_bytes);
       kernel.start_wave(wave, position, k);
     }

@@ -155,6 +155,40 @@ class HostCode {
     put_address(ecx, base, host);
     return {too_small, outside};
   }
+  // The same with what r9 is the address of: fields as far behind it.
+  std::array<size_t, 2> find_in_r9(u8 first, u8 size, u8 host, u8 bytes_there) {
+    append({0x48, 0x89, 0xc1, 0x49, 0x2b, 0x49, first});              // mov rcx, rax; sub rcx, [r9 +]
+    append({0x4d, 0x8b, 0x41, size, 0x49, 0x83, 0xe8, bytes_there});  // mov r8, [r9 +]; sub r8
+    const size_t too_small = jump_if(If::below);
+    append({0x4c, 0x39, 0xc1});  // cmp rcx, r8
+    const size_t outside = jump_if(If::above);
+    append({0x49, 0x03, 0x49, host});  // add rcx, [r9 +]
+    return {too_small, outside};
+  }
+  void load_r9(Base base, i32 behind) {
+    append({0x4c, 0x8b});  // mov r9, []
+    put_address(r9d, base, behind);
+  }
+  void store_r9(Base base, i32 behind) {
+    append({0x4c, 0x89});  // mov [], r9
+    put_address(r9d, base, behind);
+  }
+  void address_in_r9(Base base, i32 behind) {
+    append({0x4c, 0x8d});  // lea r9, []
+    put_address(r9d, base, behind);
+  }
+  // Jumps if the byte that far behind r9 is zero.
+  size_t jump_unless_r9(u8 behind) {
+    append({0x41, 0x80, 0x79, behind, 0});  // cmp byte [r9 +]
+    return jump_if(If::is_zero);
+  }
+  // Goes back to where another `step` behind r9 is looked at, unless that is at the end.
+  void next_in_r9(u8 step, Base base, i32 end, size_t back) {
+    append({0x49, 0x83, 0xc1, step, 0x4c, 0x8d});  // add r9; lea r8, []
+    put_address(r8d, base, end);
+    append({0x4d, 0x39, 0xc1});  // cmp r9, r8
+    jump_back_if(If::below, back);
+  }
   // The 64 bits in memory.
   void load_address(Base base, i32 behind) {
     append({0x48, 0x8b});  // mov rax, []
@@ -226,6 +260,10 @@ class HostCode {
     append({0x0f, 0x18, 0x89});  // prefetcht0 [rcx +]
     put_word(behind);
   }
+  void prefetch_for_writing(u32 behind) {
+    append({0x0f, 0x0d, 0x89});  // prefetchw [rcx +]
+    put_word(behind);
+  }
   void gather_words(unsigned to, unsigned from, unsigned mask) {
     evex({Prefix::p66, Map::m0F38, 0x90}, to, from & 16, {true, static_cast<u8>(from), Base::rcx}, false,
          mask, {.indexed = true});
@@ -234,7 +272,7 @@ class HostCode {
   void empty_mask(unsigned mask) { masks(0x47, mask, mask, mask); }  // kxorw
 
  private:
-  static constexpr u8 eax = 0, ecx = 1, esi = 6, r8d = 8;
+  static constexpr u8 eax = 0, ecx = 1, esi = 6, r8d = 8, r9d = 9;
 
   void put(u8 byte) { bytes.push_back(byte); }
   void append(std::initializer_list<u8> some) {

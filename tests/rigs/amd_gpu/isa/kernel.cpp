@@ -89,6 +89,7 @@ Kernel::Kernel(const Dispatch& dispatch) : dispatch_(dispatch) {
 }
 
 Size3 Kernel::group_position(u64 number) const {
+  if (number < groups_.x) return {static_cast<u32>(number), 0, 0};  // without divisions
   return {static_cast<u32>(number % groups_.x), static_cast<u32>(number / groups_.x % groups_.y),
           static_cast<u32>(number / groups_.x / groups_.y)};
 }
@@ -100,7 +101,8 @@ Size3 Kernel::size_of(const Size3& position) const {
 }
 
 u64 Kernel::waves_at(const Size3& position) const {
-  return (size_of(position).product() + lanes - 1) / lanes;
+  const Size3 size = size_of(position);
+  return size == group_ ? ids_.size() : (size.product() + lanes - 1) / lanes;
 }
 
 // x, y and z of the work-items in one wave, ten bits each.
@@ -120,10 +122,11 @@ Kernel::Ids Kernel::ids_of(const Size3& size, u32 wave_number) const {
 
 void Kernel::start_wave(Wave& wave, const Size3& position, u32 wave_number) const {
   const Size3 size = size_of(position);
-  const u64 first = u64{wave_number} * lanes, items = size.product();
-  const Ids& ids = size == group_ ? ids_[wave_number] : ids_of(size, wave_number);
-  std::memcpy(wave.vector[0], ids.data(), sizeof wave.vector[0]);
-  const u64 left = items - first;
+  if (size == group_)
+    std::memcpy(wave.vector[0], ids_[wave_number].data(), sizeof wave.vector[0]);
+  else
+    std::memcpy(wave.vector[0], ids_of(size, wave_number).data(), sizeof wave.vector[0]);
+  const u64 left = size.product() - u64{wave_number} * lanes;
   const u64 active = left < lanes ? (u64{1} << left) - 1 : ~u64{0};
   wave.set_exec(active);
   wave.mode = mode_of_kernel(rsrc1_);

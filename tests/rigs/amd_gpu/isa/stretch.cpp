@@ -137,7 +137,7 @@ void emit(HostCode& code, const StretchPart& part, std::vector<u32>& constants, 
 bool StretchPart::add_scalar(const Instruction& instruction) {
   ScalarUse use;
   if (ended_ || !find_use(instruction, use) || (loads_ && loads_scalars(instruction))) return false;
-  const bool first = behind.empty() && !use.written[exec_lo] && !use.written[exec_lo + 1] &&
+  const bool first = behind.empty() && !stores_ && !use.written[exec_lo] && !use.written[exec_lo + 1] &&
                      (use.written & (read_ | bits_read_ | written_)).none() && (use.read & written_).none();
   (first ? before : behind).push_back(&instruction);
   if (!first) behind_read_ |= use.read, behind_written_ |= use.written;
@@ -146,7 +146,7 @@ bool StretchPart::add_scalar(const Instruction& instruction) {
 
 bool StretchPart::add_lanes(const Instruction& instruction) {
   const Emit emit = emitter_of(instruction);
-  if (!emit || ended_ || writes_exec()) return false;
+  if (!emit || ended_ || stores_ || writes_exec()) return false;
   HostCode code;
   std::vector<u32> constants;
   Row row(code, constants, 0, false);
@@ -155,13 +155,15 @@ bool StretchPart::add_lanes(const Instruction& instruction) {
   } catch (const NotHere&) {
     return false;
   }
+  if (row.stores && !lanes.empty()) return false;
   // A row writes its own bits of a mask: what a later one reads would not be what it was before.
   if ((read_ & row.written).any() || (written_ & row.read).any() || (row.read & row.written).any())
     return false;
   if ((behind_written_ & (row.read | row.bits_read | row.written)).any() ||
       (behind_read_ & row.written).any())
     return false;
-  read_ |= row.read, bits_read_ |= row.bits_read, written_ |= row.written, loads_ |= row.loads;
+  read_ |= row.read, bits_read_ |= row.bits_read, written_ |= row.written;
+  loads_ |= row.loads, stores_ |= row.stores;
   lanes.push_back(&instruction);
   return true;
 }

@@ -44,6 +44,9 @@ class StretchPart {
   // Scalar registers that are read for all lanes, of which each row reads its own bits, and writes its own.
   ScalarSet read_, bits_read_, written_;
   ScalarSet behind_read_, behind_written_;  // by what runs behind all rows
+  // Of a store, rows have done all before it when the first of them stores, and nothing behind it when one
+  // faults: other rows may load what it stores, and a core dump shows their addresses.
+  bool stores_ = false;
   bool loads_ = false, ended_ = false;
 };
 

@@ -440,6 +440,7 @@ void add_others(Emitters& e) {
   e["v_mbcnt_lo_u32_b32"] = count_lower<false>;
   e["v_mbcnt_hi_u32_b32"] = count_lower<true>;
   for (const char* name : {"global_load_dword", "flat_load_dword"}) e[name] = load_from_memory;
+  e["global_store_dword"] = store_to_memory;
   e["ds_read_b32"] = read_words_of_lds<1>;
   e["ds_read_b64"] = read_words_of_lds<2>;
   e["ds_read_b96"] = read_words_of_lds<3>;

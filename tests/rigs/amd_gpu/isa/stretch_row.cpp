@@ -37,8 +37,34 @@ void call(HostCode& code, const void* function, const Instruction& in, u32 numbe
   code.call(function, &in, number, offsetof(Registers, called), offsetof(Registers, scalar));
 }
 
+void Row::find_mapping(const Instruction& in, u8 bytes) {
+  const size_t slot = in.pc / 4 % std::tuple_size_v<decltype(Registers::last_reached)>;
+  search_.last_reached = static_cast<i32>(offsetof(Registers, last_reached) + slot * sizeof(Mapping*));
+  search_.bytes = bytes;
+  code.load_r9(Base::rdi, search_.last_reached);
+  search_.from = code.find_in_r9(offsetof(Mapping, device_va), offsetof(Mapping, size_bytes),
+                                 offsetof(Mapping, host), bytes);
+  search_.back = code.bytes.size();
+}
+
+// Comes to its end if no mapping that was used before is the one.
+void Row::emit_search(const Search& search) {
+  for (const size_t jump : search.from) code.land(jump);
+  const i32 first = static_cast<i32>(offsetof(Registers, reach) + Reach::offset_of_mappings());
+  code.address_in_r9(Base::rdi, first);
+  const size_t again = code.bytes.size();
+  const auto next = code.find_in_r9(offsetof(Mapping, device_va), offsetof(Mapping, size_bytes),
+                                    offsetof(Mapping, host), search.bytes);
+  code.store_r9(Base::rdi, search.last_reached);
+  code.jump_back(search.back);
+  for (const size_t jump : next) code.land(jump);
+  code.next_in_r9(sizeof(Mapping), Base::rdi, first + static_cast<i32>(Reach::mappings * sizeof(Mapping)),
+                  again);
+}
+
 void Row::add_detours() {
   for (const Detour& detour : detours_) {
+    if (detour.search.bytes) emit_search(detour.search);
     for (const size_t jump : detour.cases) code.land(jump);
     if (masked) {  // of no lane there is nothing to do
       code.test_masks(active, active);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "host_code.h"
@@ -50,7 +51,7 @@ class Row {
   const bool masked;
   // Scalar registers of which all lanes read the same, each reads its bit, and writes it.
   ScalarSet read, bits_read, written;
-  bool loads = false;
+  bool loads = false, stores = false;
 
   // A source without signs; of registers, the one that is `behind` it.
   Place words(const Operand& operand, unsigned behind = 0) {
@@ -156,8 +157,13 @@ class Row {
   void leave(const Instruction& in, std::vector<size_t> cases, std::vector<u8> results,
              const Operand* mask = nullptr) {
     detours_.push_back({&in, std::move(cases), code.bytes.size(), std::move(results), mask, hosts_,
-                        known_mask_, known_result_});
+                        known_mask_, known_result_, std::exchange(search_, {})});
   }
+
+  // rcx = where the host has what rax is the address of: `bytes` of the mapping that the instruction reached
+  // last. Else another one is looked for behind the function's end, and if none has them it is a case of the
+  // leave() that has to follow.
+  void find_mapping(const Instruction& in, u8 bytes);
 
   bool is_first() const { return number_ == 0; }
   void end_instruction() { pinned_ = 0; }
@@ -203,6 +209,12 @@ class Row {
     old = {};
   }
 
+  struct Search {
+    std::array<size_t, 2> from{};
+    size_t back = 0;
+    i32 last_reached = 0;
+    u8 bytes = 0;  // none: there is no search
+  };
   struct Detour {
     const Instruction* in;
     std::vector<size_t> cases;
@@ -212,10 +224,14 @@ class Row {
     std::array<Host, host_registers> hosts;
     u16 known_mask;
     bool known_result;
+    Search search;
   };
 
   std::vector<u32>& constants_;
+  void emit_search(const Search& search);
+
   std::vector<Detour> detours_;
+  Search search_;  // of the leave() that comes next
   const unsigned number_;
   std::array<u8, 512> host_of_;
   std::array<Host, host_registers> hosts_{};
@@ -232,9 +248,10 @@ Emit emitter_of(const Instruction& in);
 // A call of a function of the wave, the instruction and a number.
 void call(HostCode& code, const void* function, const Instruction& in, u32 number = 0);
 
-// Loads of words: stretch_loads.cpp.
+// Loads and stores of words: stretch_memory.cpp.
 void load_scalars(HostCode& code, const Instruction& in);
 void load_from_memory(Row& row, const Instruction& in);
+void store_to_memory(Row& row, const Instruction& in);
 template <unsigned words>
 void read_words_of_lds(Row& row, const Instruction& in);
 void read_two_words_of_lds(Row& row, const Instruction& in);

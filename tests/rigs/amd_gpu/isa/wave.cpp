@@ -6,10 +6,14 @@
 namespace amd_gpu {
 namespace {
 
-// Explicit: for so few bytes memset and "rep stos" take longer than what follows.
-void clear_rows(u32* to, u32 count) {
+// For so few bytes memset and "rep stos" take longer than what follows; the compiler makes neither of a loop
+// with an instruction that it doesn't know.
+void clear(u32* to, u32 words) {
   using Sixteen = u32 __attribute__((vector_size(64), may_alias));
-  for (u32 k = 0; k < count * lanes; k += 16) *reinterpret_cast<Sixteen*>(to + k) = Sixteen{};
+  for (u32 k = 0; k < words; k += 16) {
+    asm volatile("");
+    *reinterpret_cast<Sixteen*>(to + k) = Sixteen{};
+  }
 }
 
 }  // namespace
@@ -58,9 +62,9 @@ void Reach::write(u64 va, const void* from, u32 bytes) {
 }
 
 void Wave::reset(u32 vector_registers, u32 accumulation_registers) {
-  clear_rows(vector[0], vector_registers);
-  clear_rows(vector[256], accumulation_registers);
-  clear_rows(scalar, (sizeof scalar) / (sizeof vector[0]));
+  clear(vector[0], vector_registers * lanes);
+  clear(vector[256], accumulation_registers * lanes);
+  clear(scalar, scalar_registers + 16);  // loads of up to sixteen words may begin at the last
   if (scratch_) std::memset(scratch_.get(), 0, static_cast<size_t>(shared.private_bytes) * lanes);
   scc = indexing = done = at_barrier = pause = false;
   waits_for_pass = 0;

@@ -73,6 +73,7 @@ class Reach {
   // Where in this the mappings used before are.
   static constexpr unsigned mappings = 4;
   static constexpr size_t offset_of_mappings() { return offsetof(Reach, recent_); }
+  const Mapping* mapping(size_t number) const { return &recent_[number]; }
 
  private:
   u8* search(u64 va, u64 bytes, bool write);
@@ -84,7 +85,7 @@ class Reach {
 
 // What machine code of the host reaches by its offset.
 struct Registers {
-  explicit Registers(const PageTable& memory) : reach(memory) {}
+  explicit Registers(const PageTable& memory) : reach(memory) { last_reached.fill(reach.mapping(0)); }
 
   alignas(64) u32 vector[512][lanes];                // v0 to v255, a0 to a255
   alignas(64) u32 scalar[scalar_registers + lanes];  // whole rows, and a pair may begin at the last
@@ -98,7 +99,8 @@ struct Registers {
     lds_words_end = bytes < 4 ? 0 : bytes - 3, lds_rows_end = bytes < 64 ? 0 : bytes - 63;
   }
   Reach reach;
-  const Instruction* called = nullptr;  // by a stretch
+  std::array<const Mapping*, 16> last_reached;  // of `reach`, by loads of a stretch
+  const Instruction* called = nullptr;          // by a stretch
 };
 
 struct Wave : Registers {

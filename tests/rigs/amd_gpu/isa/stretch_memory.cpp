@@ -1,5 +1,5 @@
-// Loads of words in stretches. The words of a row of lanes lie close to each other, nearly always, and what
-// else there is the instruction itself does, for that row.
+// Loads and stores of words in stretches. The words of a row of lanes lie close to each other, nearly always,
+// and what else there is the instruction itself does, for that row.
 #include "stretch_row.h"
 
 namespace amd_gpu {
@@ -15,9 +15,14 @@ size_t unless_near(Row& row, u8 distance, unsigned others) {
   return row.code.jump_if(HostCode::If::not_zero);
 }
 
+// In bytes behind the first of its row.
+u32 own_place(unsigned lane) {
+  return lane % sixteen * 4;
+}
+
 // rcx = where the host has what rax is the address of; jumps where no mapping that was used before has so
 // many bytes there.
-size_t unless_mapped(HostCode& code, u8 bytes = row_bytes) {
+size_t unless_mapped(HostCode& code, u8 bytes) {
   std::vector<size_t> found;
   for (size_t k = 0; k < Reach::mappings; k++) {
     const size_t at = offsetof(Registers, reach) + Reach::offset_of_mappings() + k * sizeof(Mapping);
@@ -95,47 +100,86 @@ void load_scalars(HostCode& code, const Instruction& in) {
   if (!cases.empty()) code.land(cases.back());
 }
 
+// Lanes' addresses, as the operands have them: `low` and `high` in registers, or behind a scalar base.
+struct Addresses {
+  Addresses(Row& row, const Operand& operand, const Operand& last)
+      : base(last.is_scalar() ? &last : nullptr) {
+    if (!operand.is_vector()) throw NotHere{};
+    low = row.words(operand).number, high = base ? low : row.words(operand, 1).number;
+    lowest = row.fresh(), distance = row.fresh();
+  }
+  // rcx = where the host has the lowest lane's word, and a row from there; jumps where some lane is not
+  // active, or `far` finds one that is too far from it.
+  template <class Far>
+  void find(Row& row, const Instruction& in, std::vector<size_t>& cases, Far far) const {
+    HostCode& code = row.code;
+    if (row.masked) {
+      code.test_masks(active, active);
+      cases.push_back(code.jump_if(HostCode::If::not_below));  // some lanes of the row, or none
+    }
+    if (base) {
+      code.empty_mask(second_part);
+    } else {
+      code.spread_lowest(lowest, high);
+      code.emit(compare_unsigned, second_part, high, {.number = lowest}, not_equal, no_mask);
+    }
+    code.spread_lowest(lowest, low);
+    code.emit(subtract, distance, low, {.number = lowest});
+    cases.push_back(far(row, distance, second_part));
+    code.low_address(low);
+    code.compare_low_address(~u32{0} - row_bytes);
+    cases.push_back(code.jump_if(HostCode::If::above));
+    if (base) {
+      const Place from = row.words(*base);
+      row.words(*base, 1);
+      code.add_to_address(from.base, from.behind);
+    } else {
+      code.high_address(high);
+    }
+    if (in.offset) code.add_to_address(in.offset);
+    row.find_mapping(in, row_bytes);
+  }
+
+  const Operand* base;
+  u8 low, high, lowest, distance;
+};
+
 void load_from_memory(Row& row, const Instruction& in) {
   HostCode& code = row.code;
-  const Operand& address = in.operand(1);
-  const bool has_base = in.operand_count > 2 && in.operand(2).is_scalar();
-  if (!address.is_vector()) throw NotHere{};
-  const u8 low = row.words(address).number, high = has_base ? low : row.words(address, 1).number;
-  const u8 lowest = row.fresh(), distance = row.fresh(), to = row.fresh();
+  const Addresses addresses(row, in.operand(1), in.operand(in.operand_count > 2 ? 2 : 1));
+  const u8 to = row.fresh();
   std::vector<size_t> cases;
-  if (row.masked) {
-    code.test_masks(active, active);
-    cases.push_back(code.jump_if(HostCode::If::not_below));  // some lanes of the row, or none
-  }
-  if (has_base) {
-    code.empty_mask(second_part);
-  } else {
-    code.spread_lowest(lowest, high);
-    code.emit(compare_unsigned, second_part, high, {.number = lowest}, not_equal, no_mask);
-  }
-  code.spread_lowest(lowest, low);
-  code.emit(subtract, distance, low, {.number = lowest});
-  cases.push_back(unless_near(row, distance, second_part));
-  code.low_address(low);
-  code.compare_low_address(~u32{0} - row_bytes);
-  cases.push_back(code.jump_if(HostCode::If::above));
-  if (has_base) {
-    const Place base = row.words(in.operand(2));
-    row.words(in.operand(2), 1);
-    code.add_to_address(base.base, base.behind);
-  } else {
-    code.high_address(high);
-  }
-  if (in.offset) code.add_to_address(in.offset);
-  cases.push_back(unless_mapped(code));
+  addresses.find(row, in, cases, unless_near);
   // Rows lie side by side mostly, and the host goes through a whole one before the next is asked for.
   if (row.is_first())
     for (u32 behind = row_bytes; behind < 2 * rows * row_bytes; behind += row_bytes) code.prefetch(behind);
-  code.emit(shift_right, distance, distance, row.number(2));
-  code.pick_words(to, distance);
+  code.emit(shift_right, addresses.distance, addresses.distance, row.number(2));
+  code.pick_words(to, addresses.distance);
   row.loads = true;
   row.leave(in, std::move(cases), {to});
   row.define(in.operand(0), to);
+}
+
+// Of lanes side by side, in order.
+void store_to_memory(Row& row, const Instruction& in) {
+  HostCode& code = row.code;
+  const Addresses addresses(row, in.operand(0), in.operand(in.operand_count - 1u));
+  if (!in.operand(1).is_vector()) throw NotHere{};
+  const u8 from = row.words(in.operand(1)).number;
+  std::vector<size_t> cases;
+  addresses.find(row, in, cases, [](Row& row, u8 distance, unsigned others) {
+    row.code.emit(compare_unsigned, first_part, distance, {.number = row.numbers(own_place)}, not_equal,
+                  no_mask);
+    row.code.test_masks(first_part, others);
+    return row.code.jump_if(HostCode::If::not_zero);
+  });
+  cases.push_back(code.jump_unless_r9(offsetof(Mapping, writable)));
+  code.store(Base::rcx, 0, from);
+  if (row.is_first())  // what the next waves store, who would wait for it with all other stores
+    for (u32 behind = rows * row_bytes; behind < 3 * rows * row_bytes; behind += row_bytes)
+      code.prefetch_for_writing(behind);
+  row.stores = true;
+  row.leave(in, std::move(cases), {});
 }
 
 void read_two_words_of_lds(Row& row, const Instruction& in) {
