@@ -159,6 +159,7 @@ static void concurrent() {
   int *flag = nullptr, *seen = device_array<int>(64), *fast = device_array<int>(64);
   CHECK(hipHostMalloc(&flag, sizeof *flag, hipHostMallocCoherent));
   *flag = 0;
+  CHECK(hipDeviceSynchronize());  // the fills are the default stream's, for which the next two do not wait
   hipStream_t first, second;
   CHECK(hipStreamCreateWithFlags(&first, hipStreamNonBlocking));
   CHECK(hipStreamCreateWithFlags(&second, hipStreamNonBlocking));
