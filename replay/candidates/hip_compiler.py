@@ -30,7 +30,7 @@ from kerncap.replay.candidates.unit import GIVEN_HEADERS, StagedUnit
 
 # hipcc asks a machine with NVIDIA's compiler which of both is meant.
 _ENVIRONMENT = {"HIP_PLATFORM": "amd"}
-# lld takes names of hidden functions for errors whatever it is told of unresolved ones.
+# To lld, undefined hidden functions are errors whatever --unresolved-symbols says.
 _LINKED_ANYHOW = ("-Xoffload-linker", "--noinhibit-exec")
 _UNKNOWN_ARCH = re.compile(
     r"invalid target ID|unsupported (?:HIP|CUDA) gpu architecture|unknown target CPU|"
